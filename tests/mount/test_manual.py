@@ -30,6 +30,12 @@ def shown(page):
     return re.sub(".\b", "", result.stdout)
 
 
+def told(page):
+    """The same, with the columns of groff 1.22, which indents by five; later ones indent by seven."""
+    text = shown(page)
+    return re.sub("^  (?=     )", "", text, flags=re.M) if re.search(r"^NAME\n {7}\S", text, re.M) else text
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_reads_well_in_80_columns(page):
     text = shown(page)
@@ -52,7 +58,7 @@ def test_every_alias_leads_to_a_page():
 
 
 def test_every_option_is_in_the_manual():
-    page = shown("codecfs.8")
+    page = told("codecfs.8")
     options = re.findall(r"^  (-\w|--[a-z]+)(?:,(--[a-z]+))?", help_text(), re.M)
     assert len(options) >= 5
     for names in options:
@@ -61,7 +67,7 @@ def test_every_option_is_in_the_manual():
 
 
 def test_every_command_is_in_the_manual():
-    page = shown("codecfs.8")
+    page = told("codecfs.8")
     assert len(commands_of_help()) >= 4
     for name in commands_of_help():
         assert re.search(rf"^     {name} (\[?[A-Z-])", page, re.M), name
@@ -70,7 +76,7 @@ def test_every_command_is_in_the_manual():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_page_of_a_command_is_complete(command):
     """It has every argument and option of its --help and no other, all parts, and its exit codes."""
-    page = shown(f"codecfs-{command}.1")
+    page = told(f"codecfs-{command}.1")
     parts = [line for line in page.splitlines() if re.fullmatch("[A-Z][A-Z ]+", line)]
     for part in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "EXAMPLES", "SEE ALSO"):
         assert part in parts, (part, parts)
@@ -82,7 +88,7 @@ def test_the_page_of_a_command_is_complete(command):
     assert names == offered
     synopsis = re.search("^SYNOPSIS\n(.*?)^[A-Z]", page, re.M | re.S)[1]
     assert set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", synopsis)) <= offered
-    assert f"codecfs {command} " in synopsis
+    assert f"codecfs {command} " in " ".join(synopsis.split())
     for argument in re.findall(r"^  ([A-Z]+)\b", text.split("Positionals:")[1].split("Options:")[0], re.M):
         assert re.search(rf"\b{argument}\b", synopsis) and re.search(rf"\b{argument}\b", described), argument
     status = page.split("EXIT STATUS")[1].split("EXAMPLES")[0]
@@ -99,7 +105,7 @@ def options_of_help():
 
 
 def test_the_manual_has_no_option_that_there_is_not():
-    page = shown("codecfs.8")
+    page = told("codecfs.8")
     described = set(re.findall(r"^     (--?[a-z]\S*)", page.split("DESCRIPTION")[1].split("MOUNT OPTIONS")[0], re.M | re.I))
     described = {name.rstrip(",") for name in described}
     assert len(described) >= 5 and described <= options_of_help()
@@ -121,7 +127,7 @@ def mount_options():
 def test_every_mount_option_is_in_the_manual_with_its_default():
     found = list(mount_options())
     assert len(found) >= 20
-    page = shown("codecfs.8").split("MOUNT OPTIONS")[1].split("FILTER RULES")[0]
+    page = told("codecfs.8").split("MOUNT OPTIONS")[1].split("FILTER RULES")[0]
     for name, meaning in found:
         entry = re.search(rf"^     (?:\S+, )*{re.escape(re.split('[=|]', name)[0])}\b(.*?)(?=^     \S|\Z)", page,
                           re.M | re.S)
@@ -132,10 +138,10 @@ def test_every_mount_option_is_in_the_manual_with_its_default():
 
 
 def test_the_manual_has_the_exit_codes_and_what_is_searched():
-    page = shown("codecfs.8").split("EXIT STATUS")[1]
+    page = told("codecfs.8").split("EXIT STATUS")[1]
     for code in ("0", "1", "32"):
         assert re.search(rf"^     {code}\s", page, re.M), code
-    filters = " ".join(shown("codecfs-filters.7").split())
+    filters = " ".join(told("codecfs-filters.7").split())
     assert filters.index("-o plugin_path=") < filters.index("HDF5_PLUGIN_PATH;") < filters.index("default one")
     # What is built in is what the program says.
     version = subprocess.run([CODECFS, "--version"], capture_output=True, text=True, timeout=60).stdout
