@@ -33,9 +33,10 @@ def test_values_and_dimensions(mount, path):
     wanted = make_zarr.expected(path.name)
     assert set(found) == set(wanted)
     for name, (values, dimensions) in wanted.items():
-        read_variable(m.path / name, values.astype(found[name].dtype))
-        # netCDF-C 4.9 forgets the byte order of a variable in another than the machine's.
-        assert found[name].dtype.newbyteorder("=") == values.dtype.newbyteorder("=") and same_values(found[name][...], values), name
+        if name == "big" and found[name].dtype == ">i4":  # netCDF-C before 4.10 forgets its byte order
+            values = values.astype(">i4")
+        read_variable(m.path / name, values)
+        assert found[name].dtype == values.dtype and same_values(found[name][...], values), name
         if dimensions is not None:
             assert found[name].attrs["_ARRAY_DIMENSIONS"] == dimensions, name
 
@@ -223,7 +224,8 @@ def test_a_fixed_dimension_of_several_arrays_keeps_its_length(mount, debian_stor
     group = zarr.open_group(str(m.path), "a")
     with pytest.raises(OSError, match="Invalid argument"):
         group["i"].resize(4, 7)
-    assert re.search("dimension /x has a fixed length for netCDF, and (d|g/v) has it too", m.messages())
+    other = "d" if "_NCZARR_GROUP" in json.loads((debian_store / ".zgroup").read_text()) else "g/v"
+    assert f"dimension /x has a fixed length for netCDF, and {other} has it too" in m.messages()
     shutil.rmtree(m.path / "gone")
     zarr.open_group(str(m.path), "a")["i"].resize(5, 6)  # only i has y now
     m.close()
