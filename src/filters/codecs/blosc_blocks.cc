@@ -90,13 +90,6 @@ Result<bool> decode_block(const Header& header, Bytes in, size_t at, MutableByte
   return true;
 }
 
-void unshuffle(const Header& header, Bytes in, std::byte* out) {
-  const size_t count = in.size() / header.element;
-  join_byte_planes(in.data(), out, count, header.element);
-  const size_t whole = count * header.element;
-  std::memcpy(out + whole, in.data() + whole, in.size() - whole);
-}
-
 }  // namespace
 
 Result<bool> decode_blosc_blocks(Bytes in, MutableBytes out) {
@@ -121,7 +114,7 @@ Result<bool> decode_blosc_blocks(Bytes in, MutableBytes out) {
     const size_t at = load_le<uint32_t>(after.data() + i * sizeof(uint32_t));
     CODECFS_ASSIGN(const bool is_decoded, decode_block(header, in, at, room));
     if (!is_decoded) return false;
-    if (header.is_shuffled()) unshuffle(header, room, block.data());
+    if (header.is_shuffled()) join_byte_planes(room, block.data(), header.element);
   }
   return true;
 }

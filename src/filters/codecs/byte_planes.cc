@@ -246,6 +246,13 @@ void join_byte_planes(const std::byte* from, std::byte* to, size_t count, size_t
 #endif
 }
 
+void join_byte_planes(Bytes from, std::byte* to, size_t size) {
+  const size_t count = from.size() / size;
+  join_byte_planes(from.data(), to, count, size);
+  const size_t whole = count * size;
+  std::memcpy(to + whole, from.data() + whole, from.size() - whole);
+}
+
 void split_byte_planes(const std::byte* from, std::byte* to, size_t count, size_t size) {
 #if defined(__x86_64__)
   switch (size) {

@@ -21,9 +21,7 @@ Result<Buffer> unshuffle(Buffer in, size_t size) {
   const size_t count = size > 1 ? in.size() / size : 0;
   if (count < 2) return in;
   CODECFS_ASSIGN(Buffer out, Buffer::allocate(in.size()));
-  join_byte_planes(in.data(), out.data(), count, size);
-  const size_t whole = count * size;
-  std::memcpy(out.data() + whole, in.data() + whole, in.size() - whole);
+  join_byte_planes(in.bytes(), out.data(), size);
   return out;
 }
 
