@@ -32,7 +32,9 @@ CHAINS = [
     [(SHUFFLE, ()), (DEFLATE, (4,)), (FLETCHER32, ())],  # h5py's
     [(SHUFFLE, ()), (LZF, ())],
     [(SHUFFLE, ()), (SZIP, (32, 8)), (BZIP2, (3,))],
-    [(SHUFFLE, ()), (LZ4, ()), (ZSTD, (2,)), (FLETCHER32, ())],
+    # Debian's LZ4 plugin tells libhdf5 a smaller buffer than it fills, which HDF5 2.2 refuses; ours in its place is taken.
+    pytest.param([(SHUFFLE, ()), (LZ4, ()), (ZSTD, (2,)), (FLETCHER32, ())], marks=pytest.mark.xfail(
+        h5py.version.hdf5_version_tuple >= (2, 2), raises=OSError, reason="Debian's LZ4 plugin with HDF5 2.2")),
     [(BLOSC, (0, 0, 0, 0, 5, 1, 1)), (FLETCHER32, ()), (BZIP2, (1,))],
 ]
 

@@ -7,6 +7,7 @@ import pytest
 # Threads put their blocks into the buffer in the order in which they are ready.
 numcodecs.blosc.use_threads = False
 
+NUMPY_1 = numpy.__version__.startswith("1.")
 SIZES = [0, 1, 2, 7, 1000, 4097, 300_001]
 LARGE = 5_000_001
 NUMBERS = ["|i1", "|u1", "<i2", ">i2", "<u2", "<i4", ">i4", "<u4", "<i8", "<u8", ">u8", "<f2", "<f4", ">f4", "<f8",
@@ -63,8 +64,9 @@ COMPRESSORS = [
           ("blosclz", 5, 1, 0), ("lz4", 5, 1, 0), ("lz4", 0, 1, 0), ("lz4hc", 9, 2, 0), ("zlib", 1, 0, 0),
           ("zstd", 3, 1, 4096), ("zstd", 7, -1, 0), ("lz4", 1, -1, 65536)]),
 ]
-# Which of them have no freedom: the same library at the same level.
-SAME_LIBRARY = {"bz2", "zstd", "lz4", "lzma", "blosc"}
+# Which of them have no freedom: the same library at the same level. PyPI's numcodecs carries another libzstd.
+SAME_LIBRARY = {"bz2", "lz4", "lzma", "blosc"} | ({"zstd"} if "/dist-packages/" in numcodecs.__file__
+                                                 and "/local/" not in numcodecs.__file__ else set())
 
 
 def name_of(config):
@@ -173,11 +175,28 @@ def test_packbits(recode):
         both_ways(recode, {"id": "packbits"}, array, equal_bytes=True)
 
 
+def computed_as_in_numpy_1(dtype, *parameters):
+    """Whether numpy computes with these Python numbers as numpy 1 does, and we: in a wider type where the array's cannot
+    hold them. numpy 2 keeps the array's type (NEP 50), and so overflows, loses digits or refuses."""
+    dtype = numpy.dtype(dtype)
+    if NUMPY_1 or dtype.kind == "b":
+        return True
+    if dtype.kind in "iu":
+        limits = numpy.iinfo(dtype)
+        return all(isinstance(value, float) or limits.min <= value <= limits.max for value in parameters)
+    return all(numpy.promote_types(dtype, numpy.min_scalar_type(value)) == dtype.newbyteorder("=") for value in parameters)
+
+
 def same_encoding(recode, config, array, decode=True):
     """numcodecs and we make the same bytes, and the same of them again (unless decode is False)."""
     codec = numcodecs.get_codec(dict(config))
     with numpy.errstate(all="ignore"):
-        theirs = numpy.ascontiguousarray(codec.encode(array.copy()))
+        try:
+            theirs = numpy.ascontiguousarray(codec.encode(array.copy()))
+        except OverflowError:
+            if NUMPY_1:
+                raise
+            pytest.skip("numcodecs refuses numbers that do not fit with numpy 2")
         ours, _ = recode.encode(array, codecs=[config])
         if theirs.tobytes() != ours:
             mine = numpy.frombuffer(ours, theirs.dtype)
@@ -213,6 +232,8 @@ def test_fixedscaleoffset(recode, dtype, scale, offset):
     for astype in ("<f8", "<f4", ">f8", "<i4", "<i8", "|u1", None):
         if astype is None and dtype == "|b1":
             continue
+        if not all(computed_as_in_numpy_1(one, scale, offset) for one in (dtype, astype or dtype)):
+            continue
         config = {"id": "fixedscaleoffset", "scale": scale, "offset": offset, "dtype": dtype}
         if astype is not None:
             config["astype"] = astype
@@ -237,6 +258,8 @@ def test_fixedscaleoffset(recode, dtype, scale, offset):
 @pytest.mark.parametrize("digits", [0, 1, 2, 3, 5, 10, -1, -2])
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", ">f4", "<f8", ">f8"])
 def test_quantize(recode, dtype, digits):
+    if not computed_as_in_numpy_1(dtype, 10.0 ** digits):
+        pytest.skip("overflows in numpy 2")
     for astype in (dtype, "<f2", "<f4", ">f8"):
         for array in arrays(dtype, [0, 1, 1000, 4097]):
             config = {"id": "quantize", "digits": digits, "dtype": dtype, "astype": astype}

@@ -372,10 +372,11 @@ def test_zfp(mount, tmp_path, mode, data_type, chunks):
 
 @pytest.mark.parametrize("configuration", [{"mode": 4, "tolerance": 0.001}, {"mode": 3, "precision": 30}, {"mode": 2, "rate": 24}])
 def test_zfpy_of_numcodecs(mount, tmp_path, configuration):
-    pytest.importorskip("zfpy")
-    from numcodecs.zfpy import ZFPY
+    module = pytest.importorskip("numcodecs.zfpy")
+    if not hasattr(module, "ZFPY"):
+        pytest.skip("this numcodecs does not take this zfpy or numpy")
     values = np.random.default_rng(6).normal(size=(7, 9))
-    codec = ZFPY(**configuration)
+    codec = module.ZFPY(**configuration)
     v2 = zarr.open(str(tmp_path / "v2"), "w", shape=(7, 9), chunks=(4, 5), dtype="f8", compressor=codec)
     v2[...] = values
     expected = v2[...]

@@ -191,10 +191,13 @@ def test_plugins_show_only_their_interface(unpacked):
 
 
 @pytest.mark.skipif(not HERE, reason="no tarball of this architecture")
-def test_it_works_in_a_bare_debian(tmp_path):
-    root = os.environ.get("CODECFS_BARE_ROOT", os.path.expanduser("~/.cache/codecfs-platforms/bare"))
-    if os.geteuid() != 0 or not os.path.exists(f"{root}/usr/bin/fusermount3"):
-        pytest.skip("needs root and a bare Debian: tests/packaging/make-bare-root")
+@pytest.mark.parametrize("name, variable, maker", [("bare", "CODECFS_BARE_ROOT", "make-bare-root"),
+                                                   ("glibc-2.28", "CODECFS_OLD_ROOT", "make-old-root")])
+def test_it_works_in_another_root(tmp_path, name, variable, maker):
+    """A Debian without a compiler; the oldest glibc, with busybox alone."""
+    root = os.environ.get(variable, os.path.expanduser(f"~/.cache/codecfs-platforms/{name}"))
+    if os.geteuid() != 0 or not os.path.exists(f"{root}/tmp"):
+        pytest.skip(f"needs root and {root}: tests/packaging/{maker}")
     sample = tmp_path / "sample.nc"
     run("ncgen", "-4", "-o", sample, REPOSITORY / "tests/data/sample.cdl")
     with h5py.File(sample) as file:
@@ -202,6 +205,8 @@ def test_it_works_in_a_bare_debian(tmp_path):
         (tmp_path / "chunk").write_bytes(first[tuple(slice(0, length) for length in first.chunks)].tobytes())
     said = run(pathlib.Path(__file__).parent / "try-tarball", root, HERE[-1], sample, tmp_path / "chunk")
     assert said.endswith("the tarball works\n"), said
+    if name.startswith("glibc-"):
+        assert f"version {name.removeprefix('glibc-')}." in said, said
 
 
 @pytest.mark.skipif(not HERE, reason="no tarball of this architecture to compare with")
