@@ -62,6 +62,7 @@ class Seconds(float):
 
 
 def timed(action):
+    Memory.free()
     used = cpu_seconds()
     start = time.perf_counter()
     action()
@@ -87,11 +88,12 @@ def remove(path):
 
 def settle(*sources, memory=0):
     """Nothing that was written before waits to be stored with what is measured, the sources are in the page cache
-    (again: some machines reclaim pages that are not used), and so many bytes of memory are there."""
+    (again: some machines reclaim pages that are not used), and so many bytes of memory are there when the clock starts."""
     os.sync()
     for source in sources:
         read_into_page_cache(source)
-    have_memory(memory)
+    if memory:
+        Memory.hold(memory)
 
 
 def read_into_page_cache(source):
@@ -103,12 +105,27 @@ def read_into_page_cache(source):
                 pass
 
 
-def have_memory(size):
-    """Virtual machines may give free memory back to their host, and having it again takes longer than to decode into
-    it. It is had here, before the clock starts; for some seconds it stays."""
-    with mmap.mmap(-1, max(size, mmap.PAGESIZE)) as memory:
-        for at in range(0, size, mmap.PAGESIZE):
-            memory[at] = 1
+class Memory:
+    """Memory that the machine has when the clock starts. Virtual machines may give free memory back to their host within
+    a tenth of a second, and having it again takes longer than to decode into it. Rivals that read into arrays of their own
+    have used those before (see worker.py). So it is held here, and freed just before the clock starts."""
+
+    held = None
+
+    @classmethod
+    def hold(cls, size):
+        cls.free()
+        if size:
+            cls.held = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            cls.held.madvise(mmap.MADV_HUGEPAGE)
+            for at in range(0, size, mmap.PAGESIZE):
+                cls.held[at] = 1
+
+    @classmethod
+    def free(cls):
+        if cls.held:
+            cls.held.close()
+            cls.held = None
 
 
 class Mount(mounts.Mount):
@@ -231,9 +248,10 @@ class Bench:
             for name, side in sides:
                 if source:
                     read_into_page_cache(source)
-                have_memory(memory)
+                Memory.hold(memory)
                 used = cpu_seconds()
                 seconds = side()
+                Memory.free()
                 # Of what was timed, or, if that is not known, of all that it took.
                 spent = getattr(seconds, "cpu", None)
                 times[name].append(float(seconds))

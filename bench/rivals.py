@@ -12,7 +12,7 @@ import tempfile
 import h5py
 import numpy as np
 
-from harness import MIB, Wrong, run, timed
+from harness import MIB, Memory, Wrong, run, timed
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Installed from PyPI one by one, so that a missing one does not affect the rest.
@@ -134,7 +134,11 @@ class Rivals:
 
     def in_c(self, names, path):
         programs = {"libhdf5": "bench_h5d_read", "netcdf-c": "bench_nc_get_var"}
-        return {name: lambda program=self.tools / programs[name]: float(run(program, path))
+        def seconds(program):
+            Memory.free()
+            return float(run(program, path))
+
+        return {name: lambda program=self.tools / programs[name]: seconds(program)
                 for name in names if name in self.versions}
 
     def in_workers(self, titles, path, expected_digest):
@@ -151,9 +155,13 @@ class Rivals:
             except Wrong as error:
                 print(f"  {title} is left out: {error}", flush=True)
                 continue
-            readers[title] = (lambda worker=worker, library=library:
-                              worker.ask(library=library, path=str(path))["seconds"])
+            readers[title] = lambda worker=worker, library=library: self.ask_for_seconds(worker, library, path)
         return readers
+
+    @staticmethod
+    def ask_for_seconds(worker, library, path):
+        Memory.free()
+        return worker.ask(library=library, path=str(path))["seconds"]
 
 
 def slab(v):

@@ -3,7 +3,7 @@ import mmap
 
 import numpy as np
 
-from harness import MIB, Wrong, read_into_page_cache, row, timed
+from harness import MIB, Memory, Wrong, read_into_page_cache, row, timed
 from rows_read import cat, same_chunks
 
 WAYS = ("push", "read", "passthrough")  # beside the default
@@ -40,6 +40,7 @@ def compare(bench, title, source, array, read=cat, before=None):
     def by(*options):
         with bench.mount(source, "ro", *options) as mount:
             if before:
+                Memory.free()
                 before(mount.path)
             return timed(lambda: read(mount.path))
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -244,6 +245,13 @@ void release_idle_periodically(Source& source, const std::stop_token& stop) {
   while (sleep_unless_stopped(stop, kInterval)) source.release_idle(kUnused);
 }
 
+/// Mounts. libfuse 3.19 can report success although fusermount3 has refused the mount: then the device is not connected.
+bool mount_session(fuse_session* session, const std::string& mountpoint) {
+  if (fuse_session_mount(session, mountpoint.c_str()) != 0) return false;
+  pollfd device{.fd = fuse_session_fd(session), .events = 0, .revents = 0};
+  return poll(&device, 1, 0) == 0;
+}
+
 }  // namespace
 
 Result<> run_mount(const Options& options, filters::FilterRules rules) {
@@ -296,7 +304,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   CODECFS_TRY(check_transport(options, mount));
   // A signal unmounts from the moment at which others can see the mount.
   const sigset_t termination = block_termination_signals();
-  if (fuse_session_mount(session.get(), mountpoint.c_str()) != 0)
+  if (!mount_session(session.get(), mountpoint))
     return fail(EIO, "cannot mount on {}{}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages(),
                 hint_for_failed_mount(allows_others(options)));
   fuse_set_log_func(log_message);
