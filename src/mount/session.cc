@@ -245,7 +245,8 @@ void release_idle_periodically(Source& source, const std::stop_token& stop) {
   while (sleep_unless_stopped(stop, kInterval)) source.release_idle(kUnused);
 }
 
-/// Mounts. libfuse 3.19 can report success although fusermount3 has refused the mount: then the device is not connected.
+/// Mounts. libfuse 3.19 can report success although fusermount3 has refused the mount: then the device is not
+/// connected.
 bool mount_session(fuse_session* session, const std::string& mountpoint) {
   if (fuse_session_mount(session, mountpoint.c_str()) != 0) return false;
   pollfd device{.fd = fuse_session_fd(session), .events = 0, .revents = 0};
