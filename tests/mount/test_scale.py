@@ -33,6 +33,36 @@ def test_a_million_chunks_are_listed_without_keeping_them(mount, million):
         assert m.resident_peak() - before < 32 << 20
 
 
+def test_listed_chunks_are_opened_without_being_looked_up(mount, tmp_path):
+    """And so a sequential reader of many small chunks finds most of them in the page cache."""
+    values = np.random.default_rng(3).integers(0, 50, (4000, 4096), "i4")
+    with h5py.File(tmp_path / "small.h5", "w", libver="latest") as f:
+        f.create_dataset("v", data=values, chunks=(1, 4096), compression=1)
+    m = mount(tmp_path / "small.h5")
+    before = m.stats()
+    names = [name for name in os.listdir(m.path / "v") if name[0].isdigit()]
+    for name in names:
+        assert (m.path / "v" / name).read_bytes() == values[int(name.split(".")[0])].tobytes()
+    after = m.stats()
+    assert len(names) == 4000 and after["lookups"] - before["lookups"] < 10
+    if not SANITIZED:
+        assert after["reads"] - before["reads"] < 2000, after
+
+
+def test_a_long_listing_with_attributes_looks_few_names_up(mount, million):
+    m = mount(million)
+    before = m.stats()["lookups"]
+    seen = 0
+    with os.scandir(m.path / "v") as entries:
+        for entry in entries:
+            if entry.name[0].isdigit():
+                assert entry.stat().st_size == 8
+                seen += 1
+                if seen == 60_000:
+                    break
+    assert m.stats()["lookups"] - before < seen / 10
+
+
 def test_a_random_chunk_of_a_million_is_found_without_walking(mount, million):
     m = mount(million)
     numbers = random.Random(1).sample(range(1_000_000), 2000)

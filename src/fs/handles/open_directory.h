@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,10 +18,11 @@ namespace codecfs::fs {
 /// The entries of a group are read at open; chunks are looked up as the reader proceeds.
 struct OpenDirectory {
   Place place;
-  std::vector<Entry> entries;      // of a group or folder
-  std::vector<std::string> names;  // the names in this view, if they differ from those of the entries
-  uint64_t changes = 0;            // Dataset::changes() when the entries were read
-  VariableViewPtr variable;        // of a variable
+  std::vector<Entry> entries;            // of a group or folder
+  std::vector<std::string> names;        // the names in this view, if they differ from those of the entries
+  uint64_t changes = 0;                  // Dataset::changes() when the entries were read
+  VariableViewPtr variable;              // of a variable
+  std::atomic<int64_t> undescribed = 0;  // entries that will still be listed with attributes
 };
 
 /// One name that a directory shows.

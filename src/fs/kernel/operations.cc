@@ -37,6 +37,7 @@ double absence_timeout(Filesystem& filesystem, Ino parent, const char* name) {
 }
 
 void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  mount_of(request).looked_up_in.store(parent, std::memory_order_relaxed);
   answer_reading(request, parent, [&]() -> Result<> {
     // The kernel accepts names of up to 1024 bytes. It looks up each name before it creates it.
     if (std::strlen(name) > NAME_MAX) return std::unexpected(Error{ENAMETOOLONG, {}});
@@ -146,18 +147,35 @@ void op_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   });
 }
 
-/// Adds one entry, with its attributes if they are available.
-size_t add_with_attributes(fuse_req_t request, MutableBytes room, const DirectoryItem& item) {
+// Entries that are listed with attributes need no LOOKUP before they are opened, and chunks can be pushed to inodes
+// that the kernel knows. But the kernel keeps an inode for each, about 1 KB, and listing them takes longer. So a
+// listing begins with attributes, and goes on without; with attributes again when a LOOKUP shows that they are wanted.
+constexpr int64_t kChunksDescribed = 16384;
+constexpr int64_t kMembersDescribed = 1024;  // of a group or folder
+constexpr int64_t kDescribedAfterLookup = 4096;
+
+void expect_description(Mount& mount, OpenDirectory& directory, Ino ino, off_t offset) {
+  Ino expected = ino;
+  if (offset == 0)
+    directory.undescribed = directory.variable ? kChunksDescribed : kMembersDescribed;
+  else if (directory.undescribed <= 0 && mount.looked_up_in.compare_exchange_strong(expected, 0))
+    directory.undescribed = kDescribedAfterLookup;
+}
+
+/// Adds one entry, with its attributes if they are wanted and available.
+size_t add_with_attributes(fuse_req_t request, MutableBytes room, const DirectoryItem& item, bool is_described) {
   fuse_entry_param entry{};
   const bool dots = item.name == "." || item.name == "..";  // the kernel ignores attributes of these
-  if (item.attributes && !dots) {
+  if (is_described && item.attributes && !dots) {
     // An entry without attributes is listed all the same; its lookup returns the error.
     if (const Result<struct stat> status = item.attributes()) entry = entry_of(request, *status);
   }
   entry.attr.st_mode = item.type | (entry.attr.st_mode & 07777);
   if (entry.ino == 0) entry.attr.st_ino = item.ino != 0 ? item.ino : 0xffffffff;  // only used as d_ino
-  return fuse_add_direntry_plus(request, reinterpret_cast<char*>(room.data()), room.size(), item.name.c_str(), &entry,
-                                item.next);
+  const size_t size = fuse_add_direntry_plus(request, reinterpret_cast<char*>(room.data()), room.size(),
+                                             item.name.c_str(), &entry, item.next);
+  if (entry.ino != 0 && size <= room.size()) filesystem_of(request).context().scratch.looked_up(entry.ino);
+  return size;
 }
 
 size_t add_plain(fuse_req_t request, MutableBytes room, const DirectoryItem& item) {
@@ -168,18 +186,17 @@ size_t add_plain(fuse_req_t request, MutableBytes room, const DirectoryItem& ite
                            item.next);
 }
 
+/// `add(room, item)` gives the bytes that the item needs, and adds it if there is room.
 template <class Add>
-void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info, Add add,
-                    bool plus) {
+void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info, Add add) {
   answer_reading(request, ino, [&]() -> Result<> {
     std::vector<std::byte> reply(std::min(size, size_t{kMaxRead}));
     size_t used = 0;
     const Result<> read =
         filesystem_of(request).listing().read(*directory_of(info), offset, [&](const DirectoryItem& item) {
-          const size_t entry = add(request, MutableBytes(reply).subspan(used), item);
+          const size_t entry = add(MutableBytes(reply).subspan(used), item);
           if (entry > reply.size() - used) return false;
           used += entry;
-          if (plus) filesystem_of(request).context().scratch.looked_up(item.ino);
           return true;
         });
     if (!read && used == 0) return std::unexpected(read.error());
@@ -189,11 +206,18 @@ void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offse
 }
 
 void op_readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
-  read_directory(request, ino, size, offset, info, add_plain, false);
+  read_directory(request, ino, size, offset, info,
+                 [&](MutableBytes room, const DirectoryItem& item) { return add_plain(request, room, item); });
 }
 
 void op_readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
-  read_directory(request, ino, size, offset, info, add_with_attributes, true);
+  // After the reply the directory may be closed.
+  OpenDirectory& directory = *directory_of(info);
+  expect_description(mount_of(request), directory, ino, offset);
+  read_directory(request, ino, size, offset, info, [&](MutableBytes room, const DirectoryItem& item) {
+    const bool is_described = directory.undescribed.fetch_sub(1, std::memory_order_relaxed) > 0;
+    return add_with_attributes(request, room, item, is_described);
+  });
 }
 
 void op_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {

@@ -64,6 +64,7 @@ struct Mount {
   std::atomic<bool> ending = false;           // no new requests are accepted
   std::atomic<bool> stops_waiting = false;    // readers do not wait for an object store any more
   int device = -1;                            // of /dev/fuse, if readers may wait for an object store
+  std::atomic<Ino> looked_up_in = 0;          // the directory of the last LOOKUP, until it is listed further
   alignas(64) std::atomic<bool> used = true;  // set by each request; cleared by IdleUnmounter
 };
 
