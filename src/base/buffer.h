@@ -2,7 +2,7 @@
 // A page-aligned block of bytes from a process-wide pool.
 //
 // Page faults on freshly mapped memory cost more than decoding with a fast codec, so freed buffers of 64 KiB and more
-// are kept for reuse: at most `kPoolBytes` (32 MiB) of idle memory in the process. A Buffer can be moved but not
+// are kept for reuse: at most `kPoolBytes` (64 MiB) of idle memory in the process. A Buffer can be moved but not
 // copied, and can be narrowed at both ends without copying. The pool is thread-safe; a single Buffer is not.
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline bool is_all_zero(Bytes bytes) {
 class Buffer {
  public:
   static constexpr size_t kAlignment = 4096;              // bytes
-  static constexpr size_t kPoolBytes = size_t{32} << 20;  // bytes; limit of idle memory
+  static constexpr size_t kPoolBytes = size_t{64} << 20;  // bytes; limit of idle memory
 
   Buffer() = default;
   /// `size` bytes, contents undefined. ENOMEM.
