@@ -150,14 +150,21 @@ void op_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
 // Entries that are listed with attributes need no LOOKUP before they are opened, and chunks can be pushed to inodes
 // that the kernel knows. But the kernel keeps an inode for each, about 1 KB, and listing them takes longer. So a
 // listing begins with attributes, and goes on without; with attributes again when a LOOKUP shows that they are wanted.
-constexpr int64_t kChunksDescribed = 16384;
-constexpr int64_t kMembersDescribed = 1024;  // of a group or folder
+constexpr int64_t kDescribed = 1024;
 constexpr int64_t kDescribedAfterLookup = 4096;
+constexpr int64_t kChunksDescribed = 16384;  // where this takes no access to a filesystem, and nothing changes
+
+int64_t entries_to_describe(MountContext& context, const OpenDirectory& directory) {
+  const Source& source = context.dataset.source();
+  const bool is_local_file = S_ISREG(source.status().st_mode) && source.reads_at_once() == 0;
+  const bool is_cheap = directory.variable && is_local_file && context.read_only && !context.coherent;
+  return is_cheap ? kChunksDescribed : kDescribed;
+}
 
 void expect_description(Mount& mount, OpenDirectory& directory, Ino ino, off_t offset) {
   Ino expected = ino;
   if (offset == 0)
-    directory.undescribed = directory.variable ? kChunksDescribed : kMembersDescribed;
+    directory.undescribed = entries_to_describe(mount.filesystem.context(), directory);
   else if (directory.undescribed <= 0 && mount.looked_up_in.compare_exchange_strong(expected, 0))
     directory.undescribed = kDescribedAfterLookup;
 }
@@ -167,8 +174,10 @@ size_t add_with_attributes(fuse_req_t request, MutableBytes room, const Director
   fuse_entry_param entry{};
   const bool dots = item.name == "." || item.name == "..";  // the kernel ignores attributes of these
   if (is_described && item.attributes && !dots) {
-    // An entry without attributes is listed all the same; its lookup returns the error.
-    if (const Result<struct stat> status = item.attributes()) entry = entry_of(request, *status);
+    // An entry without attributes is listed all the same; its lookup returns the error. Of an entry that has become
+    // another one since the directory was opened, the type is the old one.
+    const Result<struct stat> status = item.attributes();
+    if (status && (status->st_mode & S_IFMT) == item.type) entry = entry_of(request, *status);
   }
   entry.attr.st_mode = item.type | (entry.attr.st_mode & 07777);
   if (entry.ino == 0) entry.attr.st_ino = item.ino != 0 ? item.ino : 0xffffffff;  // only used as d_ino
