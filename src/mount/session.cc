@@ -1,5 +1,6 @@
 #include "mount/session.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
@@ -245,6 +246,14 @@ void release_idle_periodically(Source& source, const std::stop_token& stop) {
   while (sleep_unless_stopped(stop, kInterval)) source.release_idle(kUnused);
 }
 
+/// glibc needs this library for pthread_cancel, which libfuse calls at the unmount, and aborts the process without it.
+/// Programs that have libstdc++ linked in need not have loaded it.
+Result<> load_library_of_cancellation() {
+  if (dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE) != nullptr) return {};
+  return fail(ENOENT,
+              "cannot mount: libgcc_s.so.1 is missing, which the C library needs (package libgcc or libgcc-s1)");
+}
+
 /// Mounts. libfuse 3.19 can report success although fusermount3 has refused the mount: then the device is not
 /// connected.
 bool mount_session(fuse_session* session, const std::string& mountpoint) {
@@ -259,6 +268,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   const ServiceManager manager;
   const std::string name = shown_source(options.source);
   CODECFS_TRY(set_up_log(options));
+  CODECFS_TRY(load_library_of_cancellation());
   CODECFS_TRY(detach_dead_mounts(options.mountpoint));
   CODECFS_ASSIGN(MadeDirectories made, make_mountpoint(options));
   CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint, options.source, options.nonempty));
