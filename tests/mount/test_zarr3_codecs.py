@@ -372,8 +372,9 @@ def test_zfp(mount, tmp_path, mode, data_type, chunks):
 
 @pytest.mark.parametrize("configuration", [{"mode": 4, "tolerance": 0.001}, {"mode": 3, "precision": 30}, {"mode": 2, "rate": 24}])
 def test_zfpy_of_numcodecs(mount, tmp_path, configuration):
+    pytest.importorskip("zfpy")
     module = pytest.importorskip("numcodecs.zfpy")
-    if not hasattr(module, "ZFPY"):
+    if not hasattr(module, "ZFPY") and int(np.__version__.split(".")[0]) >= 2:
         pytest.skip("this numcodecs does not take this zfpy or numpy")
     values = np.random.default_rng(6).normal(size=(7, 9))
     codec = module.ZFPY(**configuration)

@@ -78,11 +78,11 @@ def test_codecfs_has_what_belongs_to_it(unpacked):
 def test_the_metadata_for_software_centres_is_valid(unpacked):
     if shutil.which("appstreamcli") is None:
         pytest.skip("no appstreamcli: package appstream")
-    said = subprocess.run(["appstreamcli", "validate", "--no-net", *(unpacked / "codecfs/usr/share/metainfo").iterdir()],
-                          capture_output=True, text=True, timeout=60).stdout
+    done = subprocess.run(["appstreamcli", "validate", "--no-net", *(unpacked / "codecfs/usr/share/metainfo").iterdir()],
+                          capture_output=True, text=True, timeout=60)
     # AppStream 1.0 wants a home page, and there is none.
-    problems = [line for line in said.splitlines() if re.match(r"\s*[EW]:", line) and "url-homepage-missing" not in line]
-    assert "alidation" in said and not problems, said
+    problems = [line for line in done.stdout.splitlines() if re.match(r"\s*[EW]:", line)]
+    assert done.returncode == 0 or (len(problems) == 1 and "url-homepage-missing" in problems[0]), done.stdout
 
 
 def test_the_plugins_are_where_libhdf5_looks(unpacked):
