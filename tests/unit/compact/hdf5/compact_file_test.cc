@@ -657,7 +657,7 @@ TEST_F(Hdf5Compact, FiltersOfTextStay) {
 
   const std::string before = dump_of(path());
   if (before.empty()) GTEST_SKIP() << "h5dump is not installed";
-  if (before.find("internal error") != std::string::npos)
+  if (H5_VERSION_GE(1, 14, 0) && before.find("internal error") != std::string::npos)
     GTEST_SKIP() << "h5dump 1.14 prints nothing of what libhdf5 wrote: " << before;
   ASSERT_NE(before.find("H5T_VARIABLE"), std::string::npos) << before;
   ASSERT_NE(before.find("DEFLATE"), std::string::npos) << before;

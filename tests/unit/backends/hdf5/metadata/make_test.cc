@@ -118,8 +118,9 @@ TEST_F(Hdf5Make, NetcdfReadsTheFileWhateverTheTypes) {
   EXPECT_GOOD(make("x", with_dimensions(described("\"<i4\"", {4}, {2}, "-5"), {"x"})));
   EXPECT_GOOD(make("names", with_dimensions(described("\"|O\"", {4}, {2}), {"x"})));
   EXPECT_GOOD(write<int32_t>("x", 0, {1, 2}));
-  // The numbers of x alone: netCDF-C 4.9.3 and 4.10 take float16 for text, and crash when they read it.
-  const std::string text = ncdump("-v x");
+  // netCDF-C 4.9.3 and 4.10 take float16 for text, and crash when they read it: there, the numbers of x alone.
+  const bool reads_all = output_of("ncdump 2>&1").find("library version 4.9.0 ") != std::string::npos;
+  const std::string text = ncdump(reads_all ? "" : "-v x");
   for (const char* line : {"int x(x) ;", "x:_FillValue = -5 ;", "string names(x) ;", " x = 1, 2, _, _ ;"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nnot in\n" << text;
 }
