@@ -254,12 +254,15 @@ Result<> load_library_of_cancellation() {
               "cannot mount: libgcc_s.so.1 is missing, which the C library needs (package libgcc or libgcc-s1)");
 }
 
-/// Mounts. libfuse 3.19 can report success although fusermount3 has refused the mount: then the device is not
-/// connected.
+/// Mounts. libfuse 3.19 can report success although fusermount3 has refused the mount. Then the device was never
+/// connected (EPERM); the device of a mount that somebody has already unmounted was (ENODEV). It is read only when it
+/// has an error, as a read of a connected device would take the first request.
 bool mount_session(fuse_session* session, const std::string& mountpoint) {
   if (fuse_session_mount(session, mountpoint.c_str()) != 0) return false;
   pollfd device{.fd = fuse_session_fd(session), .events = 0, .revents = 0};
-  return poll(&device, 1, 0) == 0;
+  if (poll(&device, 1, 0) != 1) return true;
+  char byte = 0;
+  return read(device.fd, &byte, sizeof byte) != -1 || errno != EPERM;
 }
 
 }  // namespace
