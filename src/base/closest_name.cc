@@ -1,4 +1,5 @@
 #include "base/closest_name.h"
+#include "base/ascii.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +11,6 @@ namespace codecfs {
 namespace {
 
 constexpr size_t kLongest = 64;  // longer words are not misspelled names
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 }  // namespace
 
@@ -27,10 +26,10 @@ size_t edit_distance(std::string_view one, std::string_view other) {
     std::vector<size_t>& row = rows[2];
     row[0] = i;
     for (size_t j = 1; j <= other.size(); ++j) {
-      const bool same = lower(one[i - 1]) == lower(other[j - 1]);
+      const bool same = to_lower(one[i - 1]) == to_lower(other[j - 1]);
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (same ? 0 : 1)});
-      const bool swapped =
-          i > 1 && j > 1 && lower(one[i - 1]) == lower(other[j - 2]) && lower(one[i - 2]) == lower(other[j - 1]);
+      const bool swapped = i > 1 && j > 1 && to_lower(one[i - 1]) == to_lower(other[j - 2]) &&
+                           to_lower(one[i - 2]) == to_lower(other[j - 1]);
       if (swapped) row[j] = std::min(row[j], two_above[j - 2] + 1);
     }
   }

@@ -8,12 +8,8 @@
 #include <utility>
 
 namespace codecfs::cli {
-namespace {
-
-constexpr size_t kNamesWidth = 30;
-
 /// An argument as --help shows it.
-struct Argument {
+struct ShownArgument {
   std::string names;
   ArgumentHelp help;
   bool has_value = true;
@@ -22,12 +18,16 @@ struct Argument {
   [[nodiscard]] bool is_option() const { return names.starts_with('-'); }
 };
 
-std::string usage_of(const Argument& argument) {
+namespace {
+
+constexpr size_t kNamesWidth = 30;
+
+std::string usage_of(const ShownArgument& argument) {
   const std::string name = argument.names + (argument.repeats ? "..." : "");
   return argument.help.required ? " " + name : " [" + name + "]";
 }
 
-std::string line_of(const Argument& argument) {
+std::string line_of(const ShownArgument& argument) {
   std::string line = "  " + argument.names;
   if (argument.has_value && *argument.help.value) line += fmt::format(" {}", argument.help.value);
   if (argument.help.required) line += " REQUIRED";
@@ -46,7 +46,7 @@ struct ArgumentParser::Parser : CLI::App {
     arguments.push_back({names, help, has_value, repeats});
   }
 
-  std::vector<Argument> arguments;
+  std::vector<ShownArgument> arguments;
 };
 
 ArgumentParser::ArgumentParser(const char* program, const char* description)
@@ -91,7 +91,7 @@ std::string ArgumentParser::help() const {
   std::string usage = fmt::format("{}\nUsage: {}", parser_->get_description(), parser_->get_name());
   std::string positionals;
   std::vector<std::pair<std::string_view, std::string>> groups;
-  for (const Argument& argument : parser_->arguments) {
+  for (const ShownArgument& argument : parser_->arguments) {
     if (!argument.is_option()) {
       positionals += line_of(argument);
       continue;
@@ -101,7 +101,7 @@ std::string ArgumentParser::help() const {
     group->second += line_of(argument);
   }
   if (!groups.empty()) usage += " [OPTIONS]";
-  for (const Argument& argument : parser_->arguments)
+  for (const ShownArgument& argument : parser_->arguments)
     if (!argument.is_option()) usage += usage_of(argument);
   usage += "\n";
   if (!positionals.empty()) usage += "\nPositionals:\n" + positionals;

@@ -31,7 +31,7 @@ DataType ordered(DataType type) {
 /// netCDF and xarray repeat the fill value as an attribute, which a conversion may add. It says nothing new if the
 /// other side has no such attribute and the same fill.
 std::vector<Attribute> without_known_fill(const Variable& variable, const Variable& other) {
-  const auto is_fill = [](const Attribute& attribute) { return attribute.name == "_FillValue"; };
+  const auto is_fill = [](const Attribute& attribute) { return attribute.name == kFillAttribute; };
   std::vector<Attribute> attributes = variable.attributes;
   if (std::ranges::none_of(other.attributes, is_fill) && fill_element(variable) == fill_element(other))
     std::erase_if(attributes, is_fill);

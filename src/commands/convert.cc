@@ -123,7 +123,7 @@ class Conversion {
     bool has_fill = false;
     CODECFS_TRY(from_.read(*file, [&](Bytes content) -> Result<> {
       const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
-      has_fill = text.find("_FillValue") != text.npos;
+      has_fill = text.find(kFillAttribute) != text.npos;
       return {};
     }));
     if (has_fill) return false;

@@ -9,18 +9,16 @@
 #include <set>
 
 #include "model/json.h"
+#include "model/limits.h"
 
 namespace codecfs {
 namespace {
-
-constexpr uint64_t kMaxSize = uint64_t{1} << 30;
-constexpr int kMaxNesting = 32;
 
 /// Takes 25 from "25s]"; none if there is no number or it is too large.
 std::optional<uint64_t> take_number(std::string_view& text) {
   uint64_t number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc() || number > kMaxSize) return std::nullopt;
+  if (code != std::errc() || number > kMaxTypeBytes) return std::nullopt;
   text.remove_prefix(static_cast<size_t>(end - text.data()));
   return number;
 }
@@ -46,7 +44,7 @@ bool is_size_of(TypeKind kind, uint64_t size) {
     case TypeKind::datetime: return size == 8;
     case TypeKind::string:
     case TypeKind::raw:
-    case TypeKind::unicode: return size <= kMaxSize;
+    case TypeKind::unicode: return size <= kMaxTypeBytes;
     default: return false;
   }
 }
@@ -96,11 +94,13 @@ Result<DataType> parse_typestr(std::string_view text) {
 Result<DataType> parse_nested(const Json& dtype, int depth);
 
 Result<std::vector<uint64_t>> parse_member_shape(const Json& shape, const std::string& name) {
-  const auto extent = [](const Json& value) { return value.is_number_unsigned() && value.get<uint64_t>() <= kMaxSize; };
+  const auto extent = [](const Json& value) {
+    return value.is_number_unsigned() && value.get<uint64_t>() <= kMaxTypeBytes;
+  };
   std::vector<uint64_t> extents;
   if (extent(shape)) {
     extents.push_back(shape.get<uint64_t>());
-  } else if (shape.is_array() && shape.size() <= kMaxNesting && std::ranges::all_of(shape, extent)) {
+  } else if (shape.is_array() && shape.size() <= kMaxTypeNesting && std::ranges::all_of(shape, extent)) {
     for (const Json& value : shape) extents.push_back(value.get<uint64_t>());
   } else {
     return fail(EINVAL, "member \"{}\" of a structured type has no valid shape", name);
@@ -109,7 +109,7 @@ Result<std::vector<uint64_t>> parse_member_shape(const Json& shape, const std::s
 }
 
 Result<DataType> parse_structured(const Json& list, int depth) {
-  if (depth >= kMaxNesting) return fail(EINVAL, "a structured type nested more than {} deep", kMaxNesting);
+  if (depth >= kMaxTypeNesting) return fail(EINVAL, "a structured type nested more than {} deep", kMaxTypeNesting);
   if (list.empty()) return fail(EINVAL, "a structured type without members");
   DataType type;
   type.kind = TypeKind::structured;
@@ -131,10 +131,10 @@ Result<DataType> parse_structured(const Json& list, int depth) {
     }
     uint64_t size = member.type.size;
     for (const uint64_t extent : member.shape)
-      if (__builtin_mul_overflow(size, extent, &size) || size > kMaxSize)
+      if (__builtin_mul_overflow(size, extent, &size) || size > kMaxTypeBytes)
         return fail(EINVAL, "member \"{}\" of a structured type is larger than 1 GiB", member.name);
     type.size += size;
-    if (type.size > kMaxSize) return fail(EINVAL, "a structured type larger than 1 GiB");
+    if (type.size > kMaxTypeBytes) return fail(EINVAL, "a structured type larger than 1 GiB");
     type.members.push_back(std::move(member));
   }
   return type;

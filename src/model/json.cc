@@ -310,6 +310,13 @@ Result<Json> parse_json(std::string_view text, uint64_t most_bytes) {
   }
 }
 
+Json member(const Json& object, std::string_view key) {
+  const auto found = object.find(key);  // end() unless it is an object
+  return found == object.end() ? Json() : *found;
+}
+
+bool prints_same(const Json& one, const Json& other) { return print_json(one) == print_json(other); }
+
 void append_member(Json& object, std::string key, Json value) {
   static_cast<Json::object_t::Container&>(object.get_ref<Json::object_t&>())
       .emplace_back(std::move(key), std::move(value));

@@ -28,6 +28,12 @@ bool is_beginning_of_json(std::string_view text);
 /// util.json_loads requires it: other characters are \uXXXX, and bytes that are not UTF-8 are \ufffd.
 std::string print_json(const Json& value, int indent = -1);
 
+/// The value of a member; null if `object` has no such member or is no object.
+Json member(const Json& object, std::string_view key);
+
+/// Whether two values print the same: 1 and 1.0 do not, NaN and NaN do.
+bool prints_same(const Json& one, const Json& other);
+
 /// Appends a member to an object without a lookup of the key, which must not exist yet. Json's operator[] searches all
 /// keys, which makes a loop quadratic.
 void append_member(Json& object, std::string key, Json value);

@@ -15,6 +15,10 @@ inline constexpr uint64_t kLargestMaxChunk = uint64_t{2047} << 20;
 /// a chunk.
 inline constexpr uint64_t kMaxElementBytes = uint64_t{8} << 20;
 
+/// Types of elements: bytes of one, and how deeply structured types contain others.
+inline constexpr uint64_t kMaxTypeBytes = uint64_t{1} << 30;
+inline constexpr int kMaxTypeNesting = 32;
+
 /// Limit for the memory of one parsed metadata text, and for the bytes of an HDF5 attribute.
 inline constexpr uint64_t kMaxJsonBytes = uint64_t{16} << 20;
 

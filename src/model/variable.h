@@ -16,10 +16,18 @@
 
 namespace codecfs {
 
+/// The attribute whose value netCDF and xarray use for missing data.
+inline constexpr const char* kFillAttribute = "_FillValue";
+
 struct Attribute {
   std::string name;
   JsonValue value;
 };
+
+/// The ids of filters of HDF5 that have a meaning of their own here.
+inline constexpr uint32_t kDeflateId = 1;
+inline constexpr uint32_t kShuffleId = 2;
+inline constexpr uint32_t kFletcher32Id = 3;
 
 /// One filter of a stored pipeline. HDF5 stores an id and parameters, Zarr a JSON object; the codec mapping (filters/)
 /// adds the other representation if there is one.

@@ -6,13 +6,11 @@
 #include <set>
 
 #include "model/json.h"
+#include "model/limits.h"
 #include "model/small_float.h"
 
 namespace codecfs {
 namespace {
-
-constexpr uint64_t kMaxSize = uint64_t{1} << 30;
-constexpr int kMaxNesting = 32;
 
 struct CoreType {
   std::string_view name;
@@ -83,21 +81,16 @@ std::optional<Zarr3Type> named_type(std::string_view name) {
   if (name.starts_with('r') && name.size() > 1) {  // r24: raw bits
     uint64_t bits = 0;
     const auto [end, code] = std::from_chars(name.data() + 1, name.data() + name.size(), bits);
-    if (code == std::errc() && end == name.data() + name.size() && bits > 0 && bits % 8 == 0 && bits / 8 <= kMaxSize)
+    if (code == std::errc() && end == name.data() + name.size() && bits > 0 && bits % 8 == 0 &&
+        bits / 8 <= kMaxTypeBytes)
       return Zarr3Type{simple(TypeKind::raw, bits / 8), {}, {}};
   }
   return std::nullopt;
 }
 
-/// The member of a configuration; null if it is missing.
-Json member(const Json& configuration, const char* key) {
-  const auto found = configuration.is_object() ? configuration.find(key) : configuration.end();
-  return found == configuration.end() ? Json() : *found;
-}
-
 Result<DataType> sized(TypeKind kind, const Json& data_type, const Json& configuration) {
   const Json length = member(configuration, "length_bytes");
-  if (!length.is_number_unsigned() || length.get<uint64_t>() > kMaxSize) return malformed(data_type);
+  if (!length.is_number_unsigned() || length.get<uint64_t>() > kMaxTypeBytes) return malformed(data_type);
   if (kind == TypeKind::unicode && length.get<uint64_t>() % 4 != 0) return malformed(data_type);
   return simple(kind, length.get<uint64_t>());
 }
@@ -115,11 +108,11 @@ Result<DataType> time_type(TypeKind kind, const Json& data_type, const Json& con
   return type;
 }
 
-Result<Zarr3Type> parse_nested(const Json& data_type, int depth);
+Result<Zarr3Type> parse_nested_type(const Json& data_type, int depth);
 
 /// `fields`: [{"name": "a", "data_type": "int16"}], or with pairs ["a", "int16"].
 Result<DataType> struct_type(const Json& data_type, const Json& fields, int depth) {
-  if (depth >= kMaxNesting) return fail(EINVAL, "\"data_type\": nested more than {} deep", kMaxNesting);
+  if (depth >= kMaxTypeNesting) return fail(EINVAL, "\"data_type\": nested more than {} deep", kMaxTypeNesting);
   if (!fields.is_array() || fields.empty()) return malformed(data_type);
   DataType type;
   type.kind = TypeKind::structured;
@@ -128,17 +121,17 @@ Result<DataType> struct_type(const Json& data_type, const Json& fields, int dept
     const bool is_pair = field.is_array() && field.size() == 2;
     const Json name = is_pair ? field[0] : member(field, "name");
     if (!name.is_string() || !names.insert(name.get<std::string>()).second) return malformed(data_type);
-    CODECFS_ASSIGN(const Zarr3Type part, parse_nested(is_pair ? field[1] : member(field, "data_type"), depth + 1));
+    CODECFS_ASSIGN(const Zarr3Type part, parse_nested_type(is_pair ? field[1] : member(field, "data_type"), depth + 1));
     if (part.type.kind == TypeKind::object || !part.name.empty())
       return fail(EOPNOTSUPP, "\"data_type\": a struct with a member of type {}", print_json(field));
     type.size += part.type.size;
-    if (type.size > kMaxSize) return fail(EINVAL, "\"data_type\": a struct larger than 1 GiB");
+    if (type.size > kMaxTypeBytes) return fail(EINVAL, "\"data_type\": a struct larger than 1 GiB");
     type.members.push_back({.name = name.get<std::string>(), .type = part.type, .shape = {}});
   }
   return type;
 }
 
-Result<Zarr3Type> parse_nested(const Json& data_type, int depth) {
+Result<Zarr3Type> parse_nested_type(const Json& data_type, int depth) {
   const auto plain = [](Result<DataType> type) -> Result<Zarr3Type> {
     if (!type) return std::unexpected(type.error());
     return Zarr3Type{*std::move(type), {}, {}};
@@ -211,7 +204,7 @@ bool has_mixed_orders(const DataType& type) { return !common_byte_order(type).ha
 
 }  // namespace
 
-Result<Zarr3Type> parse_zarr3_type(const Json& data_type) { return parse_nested(data_type, 0); }
+Result<Zarr3Type> parse_zarr3_type(const Json& data_type) { return parse_nested_type(data_type, 0); }
 
 Result<Json> print_zarr3_type(const DataType& type, const Json& object_codec, bool is_struct) {
   if (type.kind == TypeKind::object) {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "remote/ascii.h"
+#include "base/ascii.h"
 #include "remote/credentials.h"
 #include "remote/text_file.h"
 

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "remote/ascii.h"
+#include "base/ascii.h"
 #include "remote/credential_answers.h"
 #include "remote/credential_places.h"
 #include "remote/text_file.h"

@@ -2,7 +2,7 @@
 // Source: "Amazon EC2 User Guide", use the instance metadata service.
 #include <fmt/format.h>
 
-#include "remote/ascii.h"
+#include "base/ascii.h"
 #include "remote/credential_answers.h"
 #include "remote/credential_places.h"
 

@@ -12,10 +12,10 @@
 #include <cerrno>
 #include <thread>
 
+#include "base/ascii.h"
 #include "base/terminal_text.h"
 #include "base/unique_fd.h"
 #include "model/json.h"
-#include "remote/ascii.h"
 #include "remote/credential_answers.h"
 #include "remote/credential_places.h"
 

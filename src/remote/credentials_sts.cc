@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/terminal_text.h"
-#include "remote/ascii.h"
 #include "remote/credential_answers.h"
 #include "remote/credential_places.h"
 #include "remote/signature.h"

@@ -1,4 +1,5 @@
 #include "remote/http_transfer.h"
+#include "base/ascii.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,8 +15,6 @@ constexpr size_t kFirstAllocation = 64 << 10;  // bytes, of a body of unknown le
 constexpr size_t kMaxHeaders = 256;
 constexpr size_t kMaxHeaderBytes = size_t{64} << 10;
 constexpr long kSlowest = 1024;  // bytes per second
-
-char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 std::string_view trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r\n");

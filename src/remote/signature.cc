@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "remote/ascii.h"
+#include "base/ascii.h"
 
 namespace codecfs::remote {
 namespace {

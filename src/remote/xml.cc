@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "remote/ascii.h"
+#include "base/ascii.h"
 
 namespace codecfs::remote {
 namespace {

@@ -144,7 +144,7 @@ VariablePtr described(const Form& form, VariablePtr stored) {
   }
   // netCDF-C refuses a variable with a fill value of another type.
   if (form.shown->type.kind == TypeKind::unsigned_int && form.stored->type.kind != TypeKind::unsigned_int)
-    std::erase_if(variable->attributes, [](const Attribute& attribute) { return attribute.name == "_FillValue"; });
+    std::erase_if(variable->attributes, [](const Attribute& attribute) { return attribute.name == kFillAttribute; });
   return variable;
 }
 

@@ -74,7 +74,7 @@ constexpr uint64_t kLookedAt = uint64_t{64} << 10;
 
 bool has(int directory_fd, const char* name) { return ::faccessat(directory_fd, name, F_OK, 0) == 0; }
 
-Result<std::unique_ptr<Source>> open_directory(const std::string& path, int fd, bool may_write) {
+Result<std::unique_ptr<Source>> open_directory_of_arrays(const std::string& path, int fd, bool may_write) {
   if (looks_like_zarr(fd)) return open_zarr(path, may_write);
   if (has(fd, "attributes.json")) return refuse(path, "an N5 store, and of directories only Zarr is read");
   if (has(fd, ".zmetadata"))
@@ -246,7 +246,7 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_wr
   if (!fd) return fail_errno(errno, "{}", path);
   struct stat status;
   if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, "{}", path);
-  if (S_ISDIR(status.st_mode)) return open_directory(path, fd.get(), may_write);
+  if (S_ISDIR(status.st_mode)) return open_directory_of_arrays(path, fd.get(), may_write);
   if (S_ISREG(status.st_mode)) return open_file(path, fd.get(), status.st_size, may_write);
   return fail(EINVAL, "{}: is neither a file nor a directory", path);
 }

@@ -7,8 +7,8 @@
 namespace codecfs {
 namespace {
 
-Mutex mutex;
-ReferenceRules& rules() CODECFS_REQUIRES(mutex) {
+Mutex rules_mutex;
+ReferenceRules& rules() CODECFS_REQUIRES(rules_mutex) {
   static auto& set = *new ReferenceRules;
   return set;
 }
@@ -16,12 +16,12 @@ ReferenceRules& rules() CODECFS_REQUIRES(mutex) {
 }  // namespace
 
 void set_reference_rules(ReferenceRules next) {
-  const LockGuard lock(mutex);
+  const LockGuard lock(rules_mutex);
   rules() = std::move(next);
 }
 
 ReferenceRules reference_rules() {
-  const LockGuard lock(mutex);
+  const LockGuard lock(rules_mutex);
   return rules();
 }
 

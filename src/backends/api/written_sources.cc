@@ -11,14 +11,14 @@
 namespace codecfs {
 namespace {
 
-Mutex mutex;
-WritingObserver* observer CODECFS_GUARDED_BY(mutex) = nullptr;
+Mutex observer_mutex;
+WritingObserver* observer CODECFS_GUARDED_BY(observer_mutex) = nullptr;
 std::atomic<uint64_t> last_id = 0;
 
 }  // namespace
 
 void observe_writing(WritingObserver* next) {
-  const LockGuard lock(mutex);
+  const LockGuard lock(observer_mutex);
   observer = next;
 }
 
@@ -33,12 +33,12 @@ void WrittenSource::has_log(UniqueFd log) {
 }
 
 void WrittenSource::notify_observer() const {
-  const LockGuard lock(mutex);
+  const LockGuard lock(observer_mutex);
   if (observer != nullptr && source_) observer->began(id_, source_.get(), log_ ? log_.get() : -1);
 }
 
 void WrittenSource::end() {
-  const LockGuard lock(mutex);
+  const LockGuard lock(observer_mutex);
   if (observer != nullptr && source_) observer->ended(id_);
 }
 

@@ -6,9 +6,9 @@
 
 #include "filters/codecs/checksum32.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::adler32 {
 
-Filter adler32() {
+Filter make_filter() {
   return {
       .name = "adler32",
       .codec = "adler32",
@@ -20,4 +20,4 @@ Filter adler32() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::adler32

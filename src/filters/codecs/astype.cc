@@ -5,9 +5,9 @@
 #include "filters/codecs/cast.h"
 #include "filters/core/encoded_type.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::astype {
 
-Filter astype() {
+Filter make_filter() {
   return {
       .name = "astype",
       .codec = "astype",
@@ -21,4 +21,4 @@ Filter astype() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::astype

@@ -9,7 +9,7 @@
 #include "filters/core/filter.h"
 #include "filters/core/output_buffer.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::base64 {
 namespace {
 
 Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
@@ -32,7 +32,7 @@ Result<Buffer> encode(Bytes in) {
 
 }  // namespace
 
-Filter base64() {
+Filter make_filter() {
   return {
       .name = "base64",
       .codec = "base64",
@@ -42,4 +42,4 @@ Filter base64() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::base64

@@ -12,7 +12,7 @@
 #include "filters/core/filter.h"
 #include "model/json.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::bitround {
 namespace {
 
 /// `Word` holds the bits of a float with a mantissa of `mantissa` bits; `foreign`: not in native byte order.
@@ -53,7 +53,7 @@ Result<Buffer> encode(Bytes in, const DataType& type, int64_t keep) {
 
 }  // namespace
 
-Filter bitround() {
+Filter make_filter() {
   return {
       .name = "bitround",
       .codec = "bitround",
@@ -74,4 +74,4 @@ Filter bitround() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::bitround

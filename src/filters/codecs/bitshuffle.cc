@@ -30,7 +30,7 @@
 #include "filters/core/filter.h"
 #include "filters/core/parameter_limits.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::bitshuffle {
 namespace {
 
 enum class Compression : uint32_t { none = 0, lz4 = 2, zstd = 3 };
@@ -254,7 +254,7 @@ Result<Settings> read_settings(const StageContext& context) {
 
 }  // namespace
 
-Filter bitshuffle() {
+Filter make_filter() {
   return {
       .id = 32008,
       .name = "bitshuffle",
@@ -270,4 +270,4 @@ Filter bitshuffle() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::bitshuffle

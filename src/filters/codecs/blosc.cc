@@ -24,7 +24,7 @@
 #include "filters/core/parameter_limits.h"
 #include "model/json.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::blosc {
 namespace {
 
 constexpr std::array kCompressors = {"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"};  // indexed by their code
@@ -147,7 +147,7 @@ Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
 
 }  // namespace
 
-Filter blosc() {
+Filter make_filter() {
   return {
       .id = 32001,
       .name = "blosc",
@@ -173,4 +173,4 @@ Filter blosc() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::blosc

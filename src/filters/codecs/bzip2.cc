@@ -14,7 +14,7 @@
 #include "filters/core/parameter_limits.h"
 #include "model/json.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::bzip2 {
 namespace {
 
 struct Stream {
@@ -110,7 +110,7 @@ Result<Buffer> encode(Bytes in, uint32_t level) {
 
 }  // namespace
 
-Filter bzip2() {
+Filter make_filter() {
   return {
       .id = 307,
       .name = "bzip2",
@@ -137,4 +137,4 @@ Filter bzip2() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::bzip2

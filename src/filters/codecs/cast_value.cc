@@ -27,7 +27,7 @@
 #include "model/small_float.h"
 #include "model/zarr3_type.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::cast_value {
 namespace {
 
 constexpr size_t kBlock = 256;         // elements that are converted at once
@@ -362,7 +362,7 @@ Result<Coder> make_coder(const StageContext& context) {
 
 }  // namespace
 
-Filter cast_value() {
+Filter make_filter() {
   return {.name = "cast_value",
           .codec = std::string(kCastValue),
           .check_new = [](const FilterStage& stage, uint64_t) -> Result<> {
@@ -373,4 +373,4 @@ Filter cast_value() {
           .make_coder = make_coder};
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::cast_value

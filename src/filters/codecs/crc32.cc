@@ -6,9 +6,9 @@
 
 #include "filters/codecs/checksum32.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::crc32 {
 
-Filter crc32() {
+Filter make_filter() {
   return {
       .name = "crc32",
       .codec = "crc32",
@@ -20,4 +20,4 @@ Filter crc32() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::crc32

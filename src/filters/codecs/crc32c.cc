@@ -52,7 +52,9 @@ uint32_t crc32c_of(const void* data, size_t size) {
   return ~by_table(~0U, bytes, size);
 }
 
-Filter crc32c() {
+namespace crc32c {
+
+Filter make_filter() {
   return {
       .name = "crc32c",
       .codec = "crc32c",
@@ -61,5 +63,7 @@ Filter crc32c() {
       },
   };
 }
+
+}  // namespace crc32c
 
 }  // namespace codecfs::filters::codecs

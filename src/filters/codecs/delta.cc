@@ -11,7 +11,7 @@
 #include "filters/core/filter.h"
 #include "model/json.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::delta {
 namespace {
 
 /// The type in which numpy adds elements of type Encoded to a float type Decoded. Half sums are rounded at each step.
@@ -85,6 +85,6 @@ Result<Coder> make_coder(const StageContext& context) {
 
 }  // namespace
 
-Filter delta() { return {.name = "delta", .codec = "delta", .make_coder = make_coder}; }
+Filter make_filter() { return {.name = "delta", .codec = "delta", .make_coder = make_coder}; }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::delta

@@ -17,7 +17,7 @@
 #include "filters/core/filter.h"
 #include "model/json.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::fixedscaleoffset {
 namespace {
 
 /// A number from the JSON: numpy distinguishes 10 from 10.0.
@@ -244,8 +244,6 @@ Result<Coder> make_coder(const StageContext& context) {
 
 }  // namespace
 
-Filter fixedscaleoffset() {
-  return {.name = "fixedscaleoffset", .codec = "fixedscaleoffset", .make_coder = make_coder};
-}
+Filter make_filter() { return {.name = "fixedscaleoffset", .codec = "fixedscaleoffset", .make_coder = make_coder}; }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::fixedscaleoffset

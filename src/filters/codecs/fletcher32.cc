@@ -13,7 +13,7 @@
 #include "filters/core/parameter_limits.h"
 #include "model/json.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::fletcher32 {
 namespace {
 
 using Lanes = uint32_t __attribute__((vector_size(32)));
@@ -98,7 +98,7 @@ Result<Buffer> add_checksum(Bytes in) {
 
 }  // namespace
 
-Filter fletcher32() {
+Filter make_filter() {
   return {
       .id = 3,
       .name = "fletcher32",
@@ -114,4 +114,4 @@ Filter fletcher32() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::fletcher32

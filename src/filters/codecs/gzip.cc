@@ -9,9 +9,9 @@
 #include "filters/core/parameter_limits.h"
 #include "filters/deflate/deflate_stream.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::gzip {
 
-Filter gzip() {
+Filter make_filter() {
   return {
       .name = "numcodecs.gzip",
       .codec = "gzip",
@@ -32,4 +32,4 @@ Filter gzip() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::gzip

@@ -16,7 +16,7 @@
 #include "filters/core/filter.h"
 #include "filters/core/parameter_limits.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::lz4 {
 namespace {
 
 Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
@@ -72,7 +72,7 @@ Result<Buffer> encode(Bytes in, size_t block_size) {
 
 }  // namespace
 
-Filter lz4() {
+Filter make_filter() {
   return {
       .id = 32004,
       .name = "lz4",
@@ -90,4 +90,4 @@ Filter lz4() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::lz4

@@ -15,7 +15,7 @@ extern "C" {
 #include "filters/core/filter.h"
 #include "filters/core/output_buffer.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::lzf {
 namespace {
 
 Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
@@ -57,7 +57,7 @@ Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
 
 }  // namespace
 
-Filter lzf() {
+Filter make_filter() {
   return {
       .id = 32000,
       .name = "lzf",
@@ -73,4 +73,4 @@ Filter lzf() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::lzf

@@ -20,7 +20,7 @@
 #include "filters/core/parameter_limits.h"
 #include "model/json.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::lzma {
 namespace {
 
 constexpr uint64_t kMemoryLimit = uint64_t{256} << 20;       // the largest preset needs 65 MiB
@@ -241,7 +241,7 @@ Result<Buffer> encode(Bytes in, const EncoderSettings& settings) {
 
 }  // namespace
 
-Filter lzma() {
+Filter make_filter() {
   return {
       .name = "lzma",
       .aliases = {"xz"},
@@ -272,4 +272,4 @@ Filter lzma() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::lzma

@@ -2,9 +2,9 @@
 
 #include "filters/core/filter.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::nbit {
 
-Filter nbit() {
+Filter make_filter() {
   return {.id = 5,
           .name = "nbit",
           .aliases = {"n-bit"},
@@ -16,4 +16,4 @@ Filter nbit() {
           }};
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::nbit

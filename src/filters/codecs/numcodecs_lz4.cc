@@ -13,7 +13,7 @@
 #include "filters/core/output_buffer.h"
 #include "filters/core/parameter_limits.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::numcodecs_lz4 {
 namespace {
 
 Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
@@ -46,7 +46,7 @@ Result<Buffer> encode(Bytes in, int acceleration) {
 
 }  // namespace
 
-Filter numcodecs_lz4() {
+Filter make_filter() {
   return {
       .name = "numcodecs.lz4",
       .codec = "lz4",
@@ -68,4 +68,4 @@ Filter numcodecs_lz4() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::numcodecs_lz4

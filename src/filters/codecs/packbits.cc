@@ -5,7 +5,7 @@
 #include "filters/core/filter.h"
 #include "filters/core/output_buffer.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::packbits {
 namespace {
 
 Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
@@ -43,7 +43,7 @@ Result<Buffer> encode(Bytes in) {
 
 }  // namespace
 
-Filter packbits() {
+Filter make_filter() {
   return {
       .name = "packbits",
       .codec = "packbits",
@@ -53,4 +53,4 @@ Filter packbits() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::packbits

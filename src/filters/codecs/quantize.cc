@@ -6,7 +6,7 @@
 #include "filters/codecs/cast.h"
 #include "filters/core/encoded_type.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::quantize {
 namespace {
 
 constexpr int kMaxDigits = 300;
@@ -74,8 +74,8 @@ Result<Coder> make_coder(const StageContext& context) {
 
 }  // namespace
 
-Filter quantize() {
+Filter make_filter() {
   return {.name = "quantize", .codec = "quantize", .check_new = check_new, .make_coder = make_coder};
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::quantize

@@ -12,7 +12,7 @@
 #include "filters/core/filter.h"
 #include "model/json.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::reshape {
 namespace {
 
 /// The product of lengths [first, last); saturates.
@@ -77,7 +77,7 @@ Result<std::vector<uint64_t>> reshaped(const Json& codec, const std::vector<uint
 
 }  // namespace
 
-Filter reshape() {
+Filter make_filter() {
   return {
       .name = "reshape",
       .codec = std::string(kReshape),
@@ -93,4 +93,4 @@ Filter reshape() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::reshape

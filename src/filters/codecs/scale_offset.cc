@@ -15,7 +15,7 @@
 #include "model/json.h"
 #include "model/zarr3_type.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::scale_offset {
 namespace {
 
 Result<> check_members(const Json& codec) {
@@ -137,11 +137,11 @@ Result<Coder> make_coder(const StageContext& context) {
 
 }  // namespace
 
-Filter scale_offset() {
+Filter make_filter() {
   return {.name = "scale_offset",
           .codec = std::string(kScaleOffset),
           .check_new = [](const FilterStage& stage, uint64_t) { return check_members(stage.codec); },
           .make_coder = make_coder};
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::scale_offset

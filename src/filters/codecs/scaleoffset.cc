@@ -3,7 +3,7 @@
 #include "filters/core/filter.h"
 #include "filters/core/parameter_limits.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::scaleoffset {
 
 namespace {
 
@@ -22,8 +22,8 @@ Result<> check_new(const FilterStage& stage, uint64_t item_size) {
 
 }  // namespace
 
-Filter scaleoffset() {
+Filter make_filter() {
   return {.id = 6, .name = "scaleoffset", .aliases = {"scale-offset"}, .in_libhdf5 = true, .check_new = check_new};
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::scaleoffset

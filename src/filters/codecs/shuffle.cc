@@ -14,7 +14,7 @@
 #include "filters/core/parameter_limits.h"
 #include "model/json.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::shuffle {
 namespace {
 
 Result<Buffer> unshuffle(Buffer in, size_t size) {
@@ -46,7 +46,7 @@ Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
 
 }  // namespace
 
-Filter shuffle() {
+Filter make_filter() {
   return {
       .id = 2,
       .name = "shuffle",
@@ -71,4 +71,4 @@ Filter shuffle() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::shuffle

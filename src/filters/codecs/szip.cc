@@ -26,7 +26,7 @@
 #include "filters/core/parameter_limits.h"
 #include "model/json.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::szip {
 namespace {
 
 constexpr uint32_t kAllowK13 = 1;
@@ -232,7 +232,7 @@ Result<Buffer> encode(Bytes in, const Settings& s) {
 
 }  // namespace
 
-Filter szip() {
+Filter make_filter() {
   return {
       .id = 4,
       .name = "szip",
@@ -260,4 +260,4 @@ Filter szip() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::szip

@@ -22,7 +22,7 @@
 #include "model/json.h"
 #include "model/small_float.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::zarr3_packbits {
 namespace {
 
 enum class Padding { none, first_byte, last_byte };
@@ -213,7 +213,7 @@ Result<Buffer> encode(Bytes in, const Packing& packing) {
 
 }  // namespace
 
-Filter zarr3_packbits() {
+Filter make_filter() {
   return {
       .name = "zarr3-packbits",
       .codec = std::string(kPackbits),
@@ -231,4 +231,4 @@ Filter zarr3_packbits() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::zarr3_packbits

@@ -24,7 +24,7 @@
 #include "filters/core/codec_fields.h"
 #include "filters/core/filter.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::zarr3_zfp {
 namespace {
 
 template <class T>
@@ -205,7 +205,7 @@ Result<Buffer> encode(const Zfp& zfp, Bytes in) {
 
 }  // namespace
 
-Filter zarr3_zfp() {
+Filter make_filter() {
   return {
       .name = "zarr3-zfp",
       .codec = "zarr3:zfp",
@@ -224,4 +224,4 @@ Filter zarr3_zfp() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::zarr3_zfp

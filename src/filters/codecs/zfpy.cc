@@ -14,7 +14,7 @@
 #include "filters/core/codec_fields.h"
 #include "filters/core/filter.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::zfpy {
 namespace {
 
 struct Zfpy {
@@ -67,7 +67,7 @@ Result<Buffer> decode(const Zfpy& zfpy, Bytes in, const SizeBound& bound) {
 
 }  // namespace
 
-Filter zfpy() {
+Filter make_filter() {
   return {
       .name = "zfpy",
       .codec = "zfpy",
@@ -86,4 +86,4 @@ Filter zfpy() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::zfpy

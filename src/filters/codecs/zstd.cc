@@ -12,7 +12,7 @@
 #include "filters/core/parameter_limits.h"
 #include "model/json.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::zstd {
 namespace {
 
 Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
@@ -24,7 +24,7 @@ Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
 
 }  // namespace
 
-Filter zstd() {
+Filter make_filter() {
   return {
       .id = 32015,
       .name = "zstd",
@@ -56,4 +56,4 @@ Filter zstd() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::zstd

@@ -11,7 +11,7 @@
 namespace codecfs::filters {
 namespace {
 
-const Json* member(const Json& codec, const char* key) {
+const Json* present_member(const Json& codec, const char* key) {
   if (!codec.is_object()) return nullptr;
   const auto found = codec.find(key);
   return found == codec.end() || found->is_null() ? nullptr : &*found;
@@ -35,7 +35,7 @@ std::unexpected<Error> wrong_kind(const char* key, const Json& value, const char
 }  // namespace
 
 Result<int64_t> integer_field(const Json& codec, const char* key, int64_t fallback, int64_t low, int64_t high) {
-  const Json* value = member(codec, key);
+  const Json* value = present_member(codec, key);
   if (value == nullptr) return fallback;
   const std::optional<double> number = as_number(*value);  // exact, as all ranges are within 2^53
   if (!number || std::isnan(*number)) return wrong_kind(key, *value, "an integer");
@@ -45,7 +45,7 @@ Result<int64_t> integer_field(const Json& codec, const char* key, int64_t fallba
 }
 
 Result<double> number_field(const Json& codec, const char* key) {
-  const Json* value = member(codec, key);
+  const Json* value = present_member(codec, key);
   if (value == nullptr) return fail(EINVAL, "\"{}\" is missing", key);
   const std::optional<double> number = as_number(*value);
   if (!number) return wrong_kind(key, *value, "a number");
@@ -53,14 +53,14 @@ Result<double> number_field(const Json& codec, const char* key) {
 }
 
 Result<std::string> text_field(const Json& codec, const char* key, std::string fallback) {
-  const Json* value = member(codec, key);
+  const Json* value = present_member(codec, key);
   if (value == nullptr) return fallback;
   if (!value->is_string()) return wrong_kind(key, *value, "a text");
   return value->get<std::string>();
 }
 
 Result<std::optional<DataType>> dtype_field(const Json& codec, const char* key) {
-  const Json* value = member(codec, key);
+  const Json* value = present_member(codec, key);
   if (value == nullptr) return std::nullopt;
   Result<DataType> type = parse_dtype(*value);
   if (!type && value->is_string()) {  // numpy also takes "int32", as Zarr v3 names its types

@@ -15,7 +15,7 @@ namespace codecfs::filters {
 namespace {
 
 /// Codecs of numcodecs that treat each element alone.
-constexpr std::array<std::string_view, 4> kElementwise = {"astype", "bitround", "fixedscaleoffset", "quantize"};
+constexpr std::array<std::string_view, 4> kOfNumbers = {"astype", "bitround", "fixedscaleoffset", "quantize"};
 /// Codecs of numcodecs that name the encoded type, and the members that do so: the first that is there.
 constexpr std::array<std::string_view, 4> kRetyping = {"astype", "delta", "fixedscaleoffset", "quantize"};
 constexpr std::array<const char*, 3> kTypeKeys = {"encode_dtype", "astype", "dtype"};
@@ -84,7 +84,7 @@ Result<> check_fill(std::span<const FilterStage> stages, const Variable& variabl
   for (const FilterStage& stage : stages) {
     const std::string_view id = codec_id(stage);
     if (id == kReshape) continue;
-    const bool is_number = std::ranges::find(kElementwise, id) != kElementwise.end();
+    const bool is_number = std::ranges::find(kOfNumbers, id) != kOfNumbers.end();
     if (id != kCastValue && id != kScaleOffset && !is_number) return {};
     auto encoded = convert_one(stage, type, fill, false);
     if (!encoded && is_number) return {};

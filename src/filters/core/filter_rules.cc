@@ -10,8 +10,6 @@
 namespace codecfs::filters {
 namespace {
 
-constexpr uint32_t kShuffle = 2;  // HDF5's ids
-constexpr uint32_t kFletcher32 = 3;
 constexpr uint64_t kChecksumBytes = 4;
 
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -139,7 +137,7 @@ std::vector<FilterStage> arrange_chain(std::vector<FilterStage> chain) {
     else
       *same = std::move(stage);
   }
-  for (const uint32_t id : {kShuffle, kFletcher32}) {  // moves each to the front, so fletcher32 ends first
+  for (const uint32_t id : {kShuffleId, kFletcher32Id}) {  // moves each to the front, so fletcher32 ends first
     const auto found = std::ranges::find(arranged, id, &FilterStage::id);
     if (found != arranged.end()) std::rotate(arranged.begin(), found, found + 1);
   }
@@ -147,7 +145,7 @@ std::vector<FilterStage> arrange_chain(std::vector<FilterStage> chain) {
 }
 
 bool shuffle_goes_first(std::span<const FilterStage> arranged, uint64_t item_size) {
-  const bool both = arranged.size() >= 2 && arranged[0].id == kFletcher32 && arranged[1].id == kShuffle;
+  const bool both = arranged.size() >= 2 && arranged[0].id == kFletcher32Id && arranged[1].id == kShuffleId;
   return both && (item_size == 0 || kChecksumBytes % item_size != 0);
 }
 

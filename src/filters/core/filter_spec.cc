@@ -2,6 +2,7 @@
 // has; this one rejects the text and points at that character.
 
 #include "filters/core/filter_spec.h"
+#include "base/ascii.h"
 
 #include <algorithm>
 #include <array>
@@ -34,10 +35,8 @@ constexpr std::array kKnownNames{
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-bool is_letter(char c) { return lower(c) >= 'a' && lower(c) <= 'z'; }
+bool is_letter(char c) { return to_lower(c) >= 'a' && to_lower(c) <= 'z'; }
 bool is_name_character(char c) { return is_letter(c) || is_digit(c) || c == '-' || c == '_' || c == '.'; }
-bool same_word(std::string_view a, std::string_view b) { return std::ranges::equal(a, b, {}, lower, lower); }
 
 void push_words(std::vector<uint32_t>& words, uint64_t value) {
   words.push_back(static_cast<uint32_t>(value));
@@ -135,9 +134,9 @@ class Parser {
     if (wrong != token.end())
       return error(token_at_ + static_cast<size_t>(wrong - token.begin()),
                    "a filter name has letters, digits, '-', '_' and '.'");
-    if (same_word(token, "none")) return error(token_at_, "none stands alone");
+    if (is_same_word(token, "none")) return error(token_at_, "none stands alone");
     for (const KnownName& known : kKnownNames)
-      if (same_word(known.name, token)) return known.id;
+      if (is_same_word(known.name, token)) return known.id;
     const FilterPtr filter = find_by_name(token);
     if (filter == nullptr) return error(token_at_, fmt::format("no filter of this name is known{}", hint_for(token)));
     if (filter->id == 0) return error(token_at_, "this codec has no HDF5 filter id, so no filter spec can name it");
@@ -177,7 +176,7 @@ class Parser {
       digits += skip_digits();
     }
     if (digits == 0) return error(token_at_ + number.digits, "a number with at least one digit is expected here");
-    if (at < token.size() && lower(token[at]) == 'e') {
+    if (at < token.size() && to_lower(token[at]) == 'e') {
       if (!number.float_at) number.float_at = at;
       ++at;
       if (at < token.size() && (token[at] == '+' || token[at] == '-')) ++at;
@@ -190,12 +189,12 @@ class Parser {
   Result<> parse_constant(std::string_view token, std::vector<uint32_t>& words) const {
     CODECFS_ASSIGN(const Number number, parse_number(token));
     size_t at = number.end;
-    const bool is_unsigned = at < token.size() && lower(token[at]) == 'u';
+    const bool is_unsigned = at < token.size() && to_lower(token[at]) == 'u';
     if (is_unsigned) ++at;
     char type = '\0';
     if (at < token.size() &&
-        std::string_view(is_unsigned ? "bsl" : "bslfd").find(lower(token[at])) != std::string::npos)
-      type = lower(token[at++]);
+        std::string_view(is_unsigned ? "bsl" : "bslfd").find(to_lower(token[at])) != std::string::npos)
+      type = to_lower(token[at++]);
     if (at < token.size()) return error(token_at_ + at, tag_hint(token, number));
 
     if (type == 'f' || type == 'd') return parse_float(token, number, type == 'd', words);
@@ -209,10 +208,10 @@ class Parser {
 
   static std::string_view tag_hint(std::string_view token, const Number& number) {
     const std::string_view tag = token.substr(number.end);
-    if (lower(tag[0]) == 'x' && token.substr(number.digits, number.end - number.digits) == "0")
+    if (to_lower(tag[0]) == 'x' && token.substr(number.digits, number.end - number.digits) == "0")
       return "hexadecimal numbers are not known here; write it in decimal";
-    if (tag.size() == 2 && lower(tag[1]) == 'u') return "the u comes first: ub, us, ul";
-    if (lower(tag[0]) == 'l' || same_word(tag, "ull")) return "64 bits are l or ul, with one l";
+    if (tag.size() == 2 && to_lower(tag[1]) == 'u') return "the u comes first: ub, us, ul";
+    if (to_lower(tag[0]) == 'l' || is_same_word(tag, "ull")) return "64 bits are l or ul, with one l";
     return "this is not a type; the types are b, s, l, u, ub, us, ul, f, d";
   }
 
@@ -293,7 +292,7 @@ std::unexpected<Error> fail_at(std::string_view text, size_t at, std::string_vie
 bool is_none(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return same_word(text, "none");
+  return is_same_word(text, "none");
 }
 
 Result<std::vector<FilterStage>> parse_filter_spec(std::string_view text, size_t start) {

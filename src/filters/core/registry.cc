@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/mutex.h"
 #include "filters/core/filter.h"
 #include "filters/plugins/plugins.h"
@@ -14,20 +15,19 @@
 namespace codecfs::filters {
 
 namespace codecs {
-#define CODECFS_FILTER(name) Filter name();
+#define CODECFS_FILTER(name) \
+  namespace name {           \
+  Filter make_filter();      \
+  }
 #include "filters/codecs/all.inc"
 #undef CODECFS_FILTER
 }  // namespace codecs
 
 namespace {
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool same_name(std::string_view a, std::string_view b) { return std::ranges::equal(a, b, {}, lower, lower); }
-
 bool has_name(const Filter& filter, std::string_view name) {
-  return same_name(filter.name, name) ||
-         std::ranges::any_of(filter.aliases, [&](const std::string& alias) { return same_name(alias, name); });
+  return is_same_word(filter.name, name) ||
+         std::ranges::any_of(filter.aliases, [&](const std::string& alias) { return is_same_word(alias, name); });
 }
 
 class Registry {
@@ -73,7 +73,7 @@ class Registry {
 Registry& registry() {
   static Registry& instance = [] -> Registry& {
     auto& made = *new Registry;  // never destroyed: other threads may decode during static destruction
-#define CODECFS_FILTER(name) (void)made.add(codecs::name());
+#define CODECFS_FILTER(name) (void)made.add(codecs::name::make_filter());
 #include "filters/codecs/all.inc"
 #undef CODECFS_FILTER
     return made;

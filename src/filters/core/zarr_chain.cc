@@ -13,7 +13,6 @@
 namespace codecfs::filters {
 namespace {
 
-constexpr uint32_t kShuffle = 2;
 constexpr uint32_t kSzip = 4;
 constexpr uint32_t kLz4 = 32004;
 constexpr const char* kNumcodecsLz4 = "lz4";
@@ -58,7 +57,7 @@ bool are_alike(const FilterStage& one, const FilterStage& other) {
 std::optional<size_t> shuffle_of_parts(std::span<const FilterStage> chain, const ChunkShape& chunk) {
   std::optional<uint64_t> size = chunk.bytes;
   for (size_t i = 0; i < chain.size(); ++i) {
-    if (chain[i].id == kShuffle) {
+    if (chain[i].id == kShuffleId) {
       const uint64_t given = chain[i].parameters.empty() ? 0 : chain[i].parameters[0];
       const uint64_t element = given == 0 ? chunk.type.size : given;
       if (element > 1 && (!size || *size % element != 0)) return i;
@@ -193,7 +192,7 @@ Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs,
     if (stage.id == 0)
       return fail(EINVAL, "HDF5 has no filter for the codec {}; zlib, bz2, zstd, blosc, lz4 and shuffle have one",
                   print_json(codec.codec));
-    if (stage.id == kShuffle && (stage.parameters.empty() || stage.parameters[0] != item_size))
+    if (stage.id == kShuffleId && (stage.parameters.empty() || stage.parameters[0] != item_size))
       return fail(EINVAL, "the codec {}: HDF5 shuffles by the size of an element, which is {}", print_json(codec.codec),
                   item_size);
     chain.push_back(std::move(stage));

@@ -9,9 +9,9 @@
 #include "filters/deflate/deflate_stream.h"
 #include "model/json.h"
 
-namespace codecfs::filters::codecs {
+namespace codecfs::filters::codecs::deflate {
 
-Filter deflate() {
+Filter make_filter() {
   return {
       .id = 1,
       .name = "deflate",
@@ -43,4 +43,4 @@ Filter deflate() {
   };
 }
 
-}  // namespace codecfs::filters::codecs
+}  // namespace codecfs::filters::codecs::deflate

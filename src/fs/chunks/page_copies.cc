@@ -6,7 +6,7 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr unsigned kBatch = 8;  // the fraction of the limit that is dropped at once
+constexpr unsigned kDroppedPart = 8;  // the fraction of the limit that is dropped at once
 
 /// Calls visit(page, offset in it, the part of the bytes) for each page of a request. Not analysed, because `visit`
 /// uses what the lock of the caller guards.
@@ -163,7 +163,7 @@ void PageCopies::run(const std::stop_token& stop) {
     };
     std::vector<Dropped> oldest;
     for (const Key& key : order_) {
-      if (oldest.size() * kPage * kBatch >= limit_ && !oldest.empty()) break;
+      if (oldest.size() * kPage * kDroppedPart >= limit_ && !oldest.empty()) break;
       oldest.push_back({key, files_[key.ino].pages[key.page].version});
     }
     lock.unlock();

@@ -6,7 +6,7 @@ namespace codecfs::fs {
 namespace {
 
 constexpr unsigned kBlockBits = 10;
-constexpr size_t kMaxBlocks = size_t{1} << 18;
+constexpr size_t kMaxInodeBlocks = size_t{1} << 18;
 // Limit for notifications about inodes if it is unknown which ones the kernel knows.
 constexpr uint64_t kMaxNotices = uint64_t{1} << 22;
 
@@ -16,7 +16,7 @@ void KnownInodes::add(Ino ino) {
   const LockGuard lock(mutex_);
   if (all_) return;
   blocks_.insert(ino >> kBlockBits);
-  if (blocks_.size() <= kMaxBlocks) return;
+  if (blocks_.size() <= kMaxInodeBlocks) return;
   all_ = true;
   blocks_.clear();
 }

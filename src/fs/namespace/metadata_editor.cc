@@ -9,11 +9,7 @@
 #include "model/json.h"
 
 namespace codecfs::fs {
-namespace {
-
-std::string_view last_part(const std::string& path) { return std::string_view(path).substr(path.rfind('/') + 1); }
-
-}  // namespace
+namespace {}  // namespace
 
 /// Does what the text of a metadata file says.
 Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& cancelled) {
@@ -94,7 +90,7 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
   std::vector<std::string> removed;
   for (const Attribute& attribute : now) {
     if (std::ranges::any_of(written->attributes, named(attribute.name))) continue;
-    if (keeps_fill && attribute.name == "_FillValue") continue;
+    if (keeps_fill && attribute.name == kFillAttribute) continue;
     removed.push_back(attribute.name);
   }
   std::erase_if(written->attributes, [&](const Attribute& attribute) {
@@ -189,7 +185,7 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
     if (!is_zarr3(group.view)) {  // a zarr.json has it all
       CODECFS_ASSIGN(variable.attributes, source.group_attributes(group.object));
       if (!variable.fill_value.is_null())
-        std::erase_if(variable.attributes, [](const Attribute& attribute) { return attribute.name == "_FillValue"; });
+        std::erase_if(variable.attributes, [](const Attribute& attribute) { return attribute.name == kFillAttribute; });
       const DirectoryState before = mount_.overlay.state_of(group);
       if (before.dimensions && before.dimensions->size() == variable.grid.rank())
         variable.dimensions = before.dimensions;
@@ -222,7 +218,7 @@ Result<> MetadataEditor::replace_group(const Node& parent, const Node& group, co
     CODECFS_ASSIGN(*spooled, take_spooled(group));
     directories = directories_of(*spooled, grid_of(group.view, variable));
   }
-  Result<Entry> made = mount_.dataset.source().make_variable(parent.object, last_part(group.path), variable);
+  Result<Entry> made = mount_.dataset.source().make_variable(parent.object, group.name(), variable);
   if (made) {
     mount_.dataset.forget(group.object);
     mount_.nodes.become_variable(group, made->object, directories);
@@ -242,7 +238,7 @@ void MetadataEditor::announce_variable(const Node& variable) {
   notifier_.metadata_changed(variable);
   if (const Result<Place> parent = mount_.nodes.at(variable.parent))
     for (const Node* shown : mount_.nodes.in_all_views(*parent->node))
-      if (shows_arrays(shown->view)) notifier_.member_changed(*shown, last_part(variable.path), true);
+      if (shows_arrays(shown->view)) notifier_.member_changed(*shown, variable.name(), true);
   for (const Node* shown : mount_.nodes.in_all_views(variable)) {
     for (const NodeKind kind : {NodeKind::group, NodeKind::variable})
       for (const NamedFile& file : files_of(kind))

@@ -18,8 +18,6 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr std::string_view kFillValue = "_FillValue";
-
 auto is_named(std::string_view name) {
   return [name](const Attribute& attribute) { return attribute.name == name; };
 }
@@ -192,7 +190,7 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
   // _FillValue alone that gives .zarray a fill_value.
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   const bool has_zarray = mount_.dataset.source().chains_for_numcodecs_in(place.node->object);
-  const auto mark = std::ranges::find_if(variable.attributes, is_named(kFillValue));
+  const auto mark = std::ranges::find_if(variable.attributes, is_named(kFillAttribute));
   const bool is_marked = mark != variable.attributes.end() && is_fill(variable, mark->value);
   if (has_zarray || is_marked) variable.fill_value = fill_json_of(variable);
   if (is_marked && !has_zarray) variable.attributes.erase(mark);

@@ -128,6 +128,8 @@ struct Node {
   }
   /// The key that all views share.
   [[nodiscard]] Ino key() const { return common << kLocalBits | static_cast<uint64_t>(FileKind::itself); }
+  /// In its directory; empty for the root.
+  [[nodiscard]] std::string_view name() const { return std::string_view(path).substr(path.rfind('/') + 1); }
   /// Whether this is the root of a view.
   [[nodiscard]] bool is_root() const { return path.empty(); }
 };

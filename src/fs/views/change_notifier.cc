@@ -9,11 +9,7 @@
 #include "fs/views/array_names.h"
 
 namespace codecfs::fs {
-namespace {
-
-std::string_view last_part(const std::string& path) { return std::string_view(path).substr(path.rfind('/') + 1); }
-
-}  // namespace
+namespace {}  // namespace
 
 void ChangeNotifier::chunk_changed(const Node& node, uint64_t number, Ino written_through) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
@@ -216,8 +212,7 @@ Result<> ChangeNotifier::renumber_chunks(const Node& node, uint64_t before, uint
     mount_.kernel->attributes_changed(first[i], before, false);
     if (is_zarr3(views[i]->view)) mount_.kernel->name_changed(views[i]->ino(), "c", false);
     if (!views[i]->is_root())
-      mount_.kernel->name_changed(views[i]->parent, std::string(last_part(node.path)),
-                                  wait && views[i]->view == node.view);
+      mount_.kernel->name_changed(views[i]->parent, std::string(node.name()), wait && views[i]->view == node.view);
   }
   return {};
 }

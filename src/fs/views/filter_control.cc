@@ -151,7 +151,7 @@ Result<> FilterControl::remove_special(const Node& node, std::string_view name, 
   for (;;) {
     CODECFS_ASSIGN(const VariableViewPtr variable, mount_.dataset.variable(node.object));
     Result<> edited =
-        set_chain(node, with_filter(variable->facts->filters, kDeflate, false), cancelled, variable.get());
+        set_chain(node, with_filter(variable->facts->filters, kDeflateId, false), cancelled, variable.get());
     if (edited || edited.error().code != EAGAIN) return edited;
   }
 }
@@ -302,11 +302,11 @@ Result<> FilterControl::edit_chain(const Node& node, std::string_view name, std:
     const std::string_view digits = trimmed(value);
     if (digits.size() != 1 || digits[0] < '0' || digits[0] > '9')
       return fail(EINVAL, "{}: _DeflateLevel is a number from 0 to 9, not \"{}\"", node.path, digits);
-    chain = with_filter(std::move(chain), kDeflate, true, {static_cast<uint32_t>(digits[0] - '0')});
+    chain = with_filter(std::move(chain), kDeflateId, true, {static_cast<uint32_t>(digits[0] - '0')});
   } else if (name == "_Shuffle" || name == "_Fletcher32") {
     const Result<bool> wanted = parse_switch(value);
     if (!wanted) return fail(EINVAL, "{}: {}: {}", node.path, name, wanted.error().reason);
-    const uint32_t id = name == "_Shuffle" ? kShuffle : kFletcher32;
+    const uint32_t id = name == "_Shuffle" ? kShuffleId : kFletcher32Id;
     if (*wanted == (std::ranges::find(chain, id, &FilterStage::id) != chain.end())) return {};
     chain = with_filter(std::move(chain), id, *wanted);
   } else {

@@ -17,11 +17,6 @@ Result<T> or_invalid(Result<T> result) {
   return result;
 }
 
-Json member(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() ? Json() : *found;
-}
-
 Result<Json> parse_object(const char* file, std::string_view text) {
   CODECFS_ASSIGN(Json json, parse_json(text));
   if (!json.is_object()) return fail(EINVAL, "{}: no JSON object", file);

@@ -53,9 +53,9 @@ std::vector<Xattr> variable_xattrs(const VariableView& view, const std::vector<A
   add("_Storage", std::string(storage_name(variable.storage)));
   if (variable.storage == Storage::chunked) add("_ChunkSizes", print_json(variable.grid.chunks()));
   for (const FilterStage& stage : variable.filters) {
-    if (stage.id == kDeflate && !stage.parameters.empty()) add("_DeflateLevel", std::to_string(stage.parameters[0]));
-    if (stage.id == kShuffle) add("_Shuffle", "true");
-    if (stage.id == kFletcher32) add("_Fletcher32", "true");
+    if (stage.id == kDeflateId && !stage.parameters.empty()) add("_DeflateLevel", std::to_string(stage.parameters[0]));
+    if (stage.id == kShuffleId) add("_Shuffle", "true");
+    if (stage.id == kFletcher32Id) add("_Fletcher32", "true");
   }
   if (variable.type.order != ByteOrder::none)
     add("_Endianness", variable.type.order == ByteOrder::big ? "big" : "little");

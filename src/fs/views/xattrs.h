@@ -23,12 +23,9 @@ inline constexpr size_t kMaxXattrValue = 65536;
 inline constexpr size_t kMaxXattrList = 65536;
 inline constexpr size_t kMaxXattrName = 255;
 
-// Special attributes, without "user.", and the ids of the filters that others of them set.
+// Special attributes, without "user.".
 inline constexpr std::string_view kFilterName = "_Filter";
 inline constexpr std::string_view kCodecsName = "_Codecs";
-inline constexpr uint32_t kDeflate = 1;
-inline constexpr uint32_t kShuffle = 2;
-inline constexpr uint32_t kFletcher32 = 3;
 
 /// Special attributes first; an ordinary attribute of the same name is hidden. `filter_out`: user._FilterOut, the
 /// filters that a mount rule assigns to the variable. `is_zarr3`: user._Codecs in the form of Zarr v3.

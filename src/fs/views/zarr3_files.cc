@@ -19,8 +19,6 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr const char* kFillValue = "_FillValue";
-
 /// The value of an attribute that may be a list of one.
 const Json& single(const Json& value) { return value.is_array() && value.size() == 1 ? value[0] : value; }
 
@@ -44,11 +42,11 @@ Json attributes_json(const Variable& variable) {
   Json json = Json::object();
   const auto put_fill = [&](const Json& value) {
     if (std::optional<Json> printed = print_fill_attribute(variable, value))
-      append_member(json, kFillValue, *std::move(printed));
+      append_member(json, kFillAttribute, *std::move(printed));
   };
   bool has_fill = false;
   for (const Attribute& attribute : variable.attributes) {
-    if (attribute.name == kFillValue) {
+    if (attribute.name == kFillAttribute) {
       has_fill = true;
       put_fill(attribute.value);
     } else {
@@ -68,11 +66,6 @@ Json node_json(const char* type) {
   json["zarr_format"] = 3;
   json["node_type"] = type;
   return json;
-}
-
-Json member(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return found == object.end() ? Json() : *found;
 }
 
 template <class... Args>
@@ -261,7 +254,7 @@ Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
     names = OptionalNames(written.attributes.dimensions->begin(), written.attributes.dimensions->end());
   set_names(variable, std::move(names));
   for (Attribute& attribute : written.attributes.attributes)
-    if (attribute.name == kFillValue)
+    if (attribute.name == kFillAttribute)
       if (std::optional<Json> value = parse_fill_attribute(written.variable, attribute.value))
         attribute.value = *std::move(value);
   return written;

@@ -69,9 +69,9 @@ struct ArrayOrder {
 };
 
 // Converts offsets in elements to chunk numbers.
-class Collector {
+class ChunkCollector {
  public:
-  Collector(const ChunkGrid& grid, size_t rank, const ArrayOrder* order)
+  ChunkCollector(const ChunkGrid& grid, size_t rank, const ArrayOrder* order)
       : grid_(grid), rank_(rank), order_(order), coordinates_(grid.rank()) {}
 
   void add(std::span<const uint64_t> offset) {
@@ -105,7 +105,7 @@ class Collector {
 #if H5_VERSION_GE(1, 14, 0)
 
 int visit_chunk(const hsize_t* offset, unsigned, haddr_t, hsize_t, void* data) {
-  auto& collector = *static_cast<Collector*>(data);
+  auto& collector = *static_cast<ChunkCollector*>(data);
   try {
     std::array<uint64_t, H5S_MAX_RANK> converted{};
     std::copy_n(offset, collector.rank(), converted.begin());
@@ -117,7 +117,7 @@ int visit_chunk(const hsize_t* offset, unsigned, haddr_t, hsize_t, void* data) {
   }
 }
 
-Result<> walk_index(hid_t dataset, Collector& collector) {
+Result<> walk_index(hid_t dataset, ChunkCollector& collector) {
   if (H5Dchunk_iter(dataset, H5P_DEFAULT, visit_chunk, &collector) >= 0) return {};
   if (collector.failed()) return fail(ENOMEM, "no memory for the list of stored chunks");
   return fail_library(EIO, "the chunk index cannot be walked");
@@ -129,7 +129,7 @@ Result<> walk_index(hid_t dataset, Collector& collector) {
 //   "        0x00000000       16       8296 [10, 7, 0]"
 class LineReader {
  public:
-  explicit LineReader(Collector& collector) : collector_(collector), offset_(collector.rank() + 1) {}
+  explicit LineReader(ChunkCollector& collector) : collector_(collector), offset_(collector.rank() + 1) {}
 
   void read(std::string_view text) {
     while (!text.empty()) {
@@ -172,7 +172,7 @@ class LineReader {
     collector_.add({offset_.data(), collector_.rank()});
   }
 
-  Collector& collector_;
+  ChunkCollector& collector_;
   std::vector<uint64_t> offset_;
   std::string rest_;
 };
@@ -200,7 +200,7 @@ class StdoutReplaced {
   FILE* stdout_;
 };
 
-Result<> walk_index(hid_t dataset, Collector& collector) {
+Result<> walk_index(hid_t dataset, ChunkCollector& collector) {
   LineReader reader(collector);
   {
     const StdoutReplaced replaced(reader);
@@ -215,7 +215,7 @@ Result<> walk_index(hid_t dataset, Collector& collector) {
 
 Result<std::vector<uint64_t>> walked_chunks(hid_t dataset, const ChunkGrid& grid, size_t rank, uint64_t count,
                                             const ArrayOrder* order) {
-  Collector collector(grid, rank, order);
+  ChunkCollector collector(grid, rank, order);
   CODECFS_TRY(walk_index(dataset, collector));
   if (collector.seen() != count)
     return fail(EIO, "the chunk index holds {} chunks but lists {}", count, collector.seen());

@@ -13,7 +13,7 @@ struct Collected {
   bool no_memory = false;
 };
 
-herr_t collect_link(hid_t group, const char* name, const RawLinkInfo* info, void* data) {
+herr_t collect_stored_link(hid_t group, const char* name, const RawLinkInfo* info, void* data) {
   auto& links = *static_cast<Collected<StoredLink>*>(data);
   try {
     links.items.push_back({name, link_info(group, *info), info->cset});
@@ -33,7 +33,7 @@ Result<std::vector<StoredLink>> stored_links(hid_t group) {
     return fail_library(EIO, "the properties of a group");
   const H5_index_t index = (flags & H5P_CRT_ORDER_TRACKED) != 0 ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
   Collected<StoredLink> links;
-  if (iterate_links(group, index, H5_ITER_INC, collect_link, &links) < 0) {
+  if (iterate_links(group, index, H5_ITER_INC, collect_stored_link, &links) < 0) {
     if (links.no_memory) return fail(ENOMEM, "no memory for the list of links");
     return fail_library(EIO, "the links of a group cannot be listed");
   }

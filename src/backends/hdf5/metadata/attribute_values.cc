@@ -208,7 +208,7 @@ herr_t collect_name(hid_t, const char* name, const H5A_info_t* info, void* to) {
   }
 }
 
-struct Collector {
+struct AttributeCollector {
   const AttributeRules& rules;
   std::string_view object;
   std::vector<Attribute> attributes;
@@ -275,7 +275,7 @@ Result<std::vector<std::string>> attribute_names(hid_t holder) {
 Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object) {
   const Result<std::vector<std::string>> names = attribute_names(holder);
   if (!names) return fail(names.error().code, "{}: {}", object, names.error().reason);
-  Collector collector{rules, object, {}};
+  AttributeCollector collector{rules, object, {}};
   for (const std::string& name : *names) collector.add(holder, name.c_str());
   return std::move(collector.attributes);
 }

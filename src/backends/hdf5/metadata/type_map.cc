@@ -12,11 +12,10 @@
 #include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "model/json.h"
+#include "model/limits.h"
 
 namespace codecfs::hdf5 {
 namespace {
-
-constexpr int kMaxDepth = 32;
 
 ByteOrder order_of(hid_t type, uint64_t size) {
   if (size == 1) return ByteOrder::none;
@@ -74,7 +73,7 @@ class Mapper {
   Result<MappedType> map(hid_t type, int depth) {
     const uint64_t size = H5Tget_size(type);
     if (size == 0) return fail_library(EIO, "the size of a datatype");
-    if (depth > kMaxDepth) return fail(EIO, "a datatype is nested more than {} deep", kMaxDepth);
+    if (depth > kMaxTypeNesting) return fail(EIO, "a datatype is nested more than {} deep", kMaxTypeNesting);
     MappedType mapped;
     mapped.memory = Handle(H5Tcopy(type));
     mapped.type = {TypeKind::raw, ByteOrder::none, size, {}, {}};

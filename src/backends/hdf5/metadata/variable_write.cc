@@ -20,7 +20,6 @@ namespace codecfs::hdf5 {
 namespace {
 
 constexpr uint64_t kMaxChunkBytes = UINT32_MAX;  // HDF5's own limit
-constexpr const char* kFillValue = "_FillValue";
 
 // The text of a fill value, which vlen-utf8 stores after its length.
 std::string text_of(const std::vector<std::byte>& fill) {
@@ -166,7 +165,7 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
   if (!variable.fill_value.is_null()) fill = variable.fill;
   std::vector<Attribute> attributes;
   for (const Attribute& attribute : variable.attributes) {
-    if (attribute.name != kFillValue) {
+    if (attribute.name != kFillAttribute) {
       attributes.push_back(attribute);
     } else if (variable.fill_value.is_null()) {
       CODECFS_ASSIGN(fill, element_of(variable.type, attribute.value));
@@ -175,7 +174,7 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
     }
   }
   CODECFS_ASSIGN(made.attributes, AttributeChange::prepare(H5I_INVALID_HID, {netcdf_, false}, name, attributes, {}));
-  if (fill) CODECFS_TRY(made.attributes.add_element(kFillValue, made.type.get(), *fill, text_of(*fill)));
+  if (fill) CODECFS_TRY(made.attributes.add_element(kFillAttribute, made.type.get(), *fill, text_of(*fill)));
 
   if (variable.dimensions && variable.grid.rank() > 0) {
     if (variable.dimensions->size() != variable.grid.rank())
@@ -220,7 +219,8 @@ Result<std::optional<std::vector<std::byte>>> TreeWriter::check_fill(const Datas
   const Variable& facts = dataset.facts();
   const bool is_free = facts.fill_value.is_null();
   if (is_fill(facts.type, facts.fill, attribute.value)) return is_free ? std::optional(facts.fill) : std::nullopt;
-  const Handle old(H5Aexists(handle, kFillValue) > 0 ? H5Aopen(handle, kFillValue, H5P_DEFAULT) : H5I_INVALID_HID);
+  const Handle old(H5Aexists(handle, kFillAttribute) > 0 ? H5Aopen(handle, kFillAttribute, H5P_DEFAULT)
+                                                         : H5I_INVALID_HID);
   if (old) {
     CODECFS_ASSIGN(const auto shown, read_attribute(old.get(), {netcdf_, false}));
     if (shown && *shown == *attribute.value) return std::nullopt;  // unchanged, so not checked
@@ -241,7 +241,7 @@ Result<> TreeWriter::set_attributes(ObjectId object, const Dataset* dataset, std
   std::vector<Attribute> others;
   std::optional<std::vector<std::byte>> fill;
   for (const Attribute& attribute : set) {
-    if (dataset == nullptr || attribute.name != kFillValue) {
+    if (dataset == nullptr || attribute.name != kFillAttribute) {
       others.push_back(attribute);
     } else {
       CODECFS_ASSIGN(fill, check_fill(*dataset, attribute, handle.get()));
@@ -252,7 +252,7 @@ Result<> TreeWriter::set_attributes(ObjectId object, const Dataset* dataset, std
   if (fill) {
     Handle type(H5Dget_type(handle.get()));
     while (H5Tget_class(type.get()) == H5T_ARRAY) type = Handle(H5Tget_super(type.get()));
-    CODECFS_TRY(change.add_element(kFillValue, type.get(), *fill, text_of(*fill)));
+    CODECFS_TRY(change.add_element(kFillAttribute, type.get(), *fill, text_of(*fill)));
   }
   if (change.empty()) return {};
   CODECFS_TRY(file_.allow_change(change.bytes()));

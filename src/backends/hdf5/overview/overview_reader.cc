@@ -253,7 +253,7 @@ bool OverviewReader::set_fill(Variable& facts, const Dataset& dataset, const Kno
       return false;
     std::copy_n(value.begin(), facts.fill.size(), facts.fill.begin());
   }
-  const auto attribute = std::ranges::find(dataset.attributes, "_FillValue", &AttributeMessage::name);
+  const auto attribute = std::ranges::find(dataset.attributes, kFillAttribute, &AttributeMessage::name);
   if (attribute == dataset.attributes.end()) return true;
   if (type.text || type.converts || !type.shape.empty() || attribute->space.is_null || attribute->space.count != 1 ||
       !std::ranges::equal(attribute->type, dataset.type) || facts.fill.size() != attribute->data.size())

@@ -18,7 +18,7 @@
 namespace codecfs::hdf5 {
 namespace {
 
-using Dims = std::array<hsize_t, H5S_MAX_RANK>;
+using Lengths = std::array<hsize_t, H5S_MAX_RANK>;
 
 // A fill value is a message of the object header, which holds less (in bytes). Larger elements have no other fill than
 // zeros.
@@ -49,8 +49,8 @@ class OwnedText {
 
 // The _FillValue attribute as one element of the dataset's type; empty if there is none or it does not convert.
 std::vector<std::byte> fill_attribute(hid_t dataset, const MappedType& mapped) {
-  if (H5Aexists(dataset, "_FillValue") <= 0) return {};
-  const Handle attribute(H5Aopen(dataset, "_FillValue", H5P_DEFAULT));
+  if (H5Aexists(dataset, kFillAttribute) <= 0) return {};
+  const Handle attribute(H5Aopen(dataset, kFillAttribute, H5P_DEFAULT));
   const Handle space(H5Aget_space(attribute.get()));
   if (!attribute || !space || H5Sget_simple_extent_npoints(space.get()) != 1) return {};
   if (mapped.text) {
@@ -139,8 +139,8 @@ Result<> Dataset::read_facts() {
 
 Result<> Dataset::read_grid(hid_t properties) {
   const Handle space(H5Dget_space(dataset_.get()));
-  Dims dims{};
-  Dims most{};
+  Lengths dims{};
+  Lengths most{};
   const int rank = H5Sget_simple_extent_dims(space.get(), dims.data(), most.data());
   if (!space || rank < 0 || rank > H5S_MAX_RANK) return fail_library(EIO, "{}: its shape cannot be read", name_);
   rank_ = static_cast<size_t>(rank);
@@ -150,7 +150,7 @@ Result<> Dataset::read_grid(hid_t properties) {
   for (size_t d = 0; d < rank_; ++d)
     stored.most.push_back(most[d] == H5S_UNLIMITED ? std::nullopt : std::optional<uint64_t>(most[d]));
   if (facts_.storage == Storage::chunked) {
-    Dims chunk{};
+    Lengths chunk{};
     if (H5Pget_chunk(properties, H5S_MAX_RANK, chunk.data()) != rank)
       return fail_library(EIO, "{}: the shape of its chunks", name_);
     stored.chunk.assign(chunk.begin(), chunk.begin() + rank);

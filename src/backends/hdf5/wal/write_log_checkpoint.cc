@@ -36,7 +36,7 @@ uint64_t in_blocks(uint64_t first, uint64_t end) {
   return (end + kBlockBytes - 1) / kBlockBytes * kBlockBytes - first / kBlockBytes * kBlockBytes;
 }
 
-Result<uint64_t> size_of(const File& file) {
+Result<uint64_t> bytes_of(const File& file) {
   struct stat status;
   if (::fstat(file.fd.get(), &status) != 0) return fail_errno(errno, "{}", file.path);
   return static_cast<uint64_t>(status.st_size);
@@ -104,7 +104,7 @@ class Copier {
 
 bool overwriting_allocates(const File& file) {
   if (may_copy_on_write(file)) return true;
-  const auto size = size_of(file);
+  const auto size = bytes_of(file);
   return !size || has_holes(file, *size);
 }
 
@@ -120,7 +120,7 @@ uint64_t largest_file() {
 }
 
 Result<> check_space(const Overlay& committed, const File& source) {
-  CODECFS_ASSIGN(const uint64_t size, size_of(source));
+  CODECFS_ASSIGN(const uint64_t size, bytes_of(source));
   const bool copies = may_copy_on_write(source);
   uint64_t needed = 0;
   uint64_t last = committed.size() > size ? committed.size() : 0;
@@ -139,7 +139,7 @@ Result<> check_space(const Overlay& committed, const File& source) {
 }
 
 Result<> reserve_space(FileIo& io, const Overlay& committed, const File& source) {
-  CODECFS_ASSIGN(const uint64_t size, size_of(source));
+  CODECFS_ASSIGN(const uint64_t size, bytes_of(source));
   const bool holes = has_holes(source, size);
   uint64_t counted = 0;
   const auto take = [&](uint64_t first, uint64_t end) -> Result<> {
@@ -162,7 +162,7 @@ Result<> copy_into_source(FileIo& io, const Overlay& committed, const File& log,
     sync_failed = !synced;
     return synced;
   };
-  CODECFS_ASSIGN(const uint64_t size, size_of(source));
+  CODECFS_ASSIGN(const uint64_t size, bytes_of(source));
   // Bytes that were truncated and grew again are zeros, but an interrupted copy may have left other content there.
   if (size > committed.base_end() && committed.size() > committed.base_end())
     CODECFS_TRY(io.truncate(source, committed.base_end()));
@@ -174,7 +174,7 @@ Result<> copy_into_source(FileIo& io, const Overlay& committed, const File& log,
     return copier.copy(std::max(first, superblock_end), end);
   };
   CODECFS_TRY(for_each_run(committed, copy_rest));
-  CODECFS_ASSIGN(const uint64_t grown, size_of(source));
+  CODECFS_ASSIGN(const uint64_t grown, bytes_of(source));
   if (grown < committed.size()) CODECFS_TRY(io.truncate(source, committed.size()));
   CODECFS_TRY(sync());
   CODECFS_TRY(for_each_run(committed, [&](uint64_t first, uint64_t end) -> Result<> {

@@ -34,14 +34,8 @@ Result<Json> parse_object(const char* file, std::string_view text) {
   return json;
 }
 
-/// The value of a key; null if it is missing.
-Json value_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() ? Json() : *found;
-}
-
 Result<std::vector<uint64_t>> extents(const Json& zarray, const char* key) {
-  const Json value = value_of(zarray, key);
+  const Json value = member(zarray, key);
   const auto is_extent = [](const Json& item) { return item.is_number_unsigned(); };
   if (!value.is_array() || !std::ranges::all_of(value, is_extent))
     return bad_array("\"{}\" is not a list of lengths", key);
@@ -91,7 +85,7 @@ std::vector<std::byte> text_item(std::string_view text) {
 }
 
 Result<> parse_fill(const Json& zarray, bool is_nczarr, Variable& variable) {
-  variable.fill_value = value_of(zarray, "fill_value");
+  variable.fill_value = member(zarray, "fill_value");
   if (is_nczarr) variable.fill_value = meant_fill(variable.type, variable.fill_value);
   const Json& given = variable.fill_value;
   variable.is_fill_undefined = given.is_null();
@@ -140,10 +134,10 @@ bool are_unambiguous(std::span<const FilterStage> chain) {
 }
 
 Result<> parse_codecs(const Json& zarray, Variable& variable) {
-  const Json compressor = value_of(zarray, "compressor");
-  Json filters = value_of(zarray, "filters");
+  const Json compressor = member(zarray, "compressor");
+  Json filters = member(zarray, "filters");
   if (variable.type.kind == TypeKind::object) {
-    if (!filters.is_array() || filters.empty() || !filters[0].is_object() || !value_of(filters[0], "id").is_string())
+    if (!filters.is_array() || filters.empty() || !filters[0].is_object() || !member(filters[0], "id").is_string())
       return bad_array("dtype \"|O\" without an object codec as the first of \"filters\"");
     variable.object_codec = filters[0];
     filters.erase(0);
@@ -156,7 +150,7 @@ Result<> parse_codecs(const Json& zarray, Variable& variable) {
 
 /// Whether an object codec stores a list of items that can be reordered.
 bool has_items(const Json& object_codec) {
-  const Json id = value_of(object_codec, "id");
+  const Json id = member(object_codec, "id");
   return id == "vlen-utf8" || id == "vlen-bytes" || id == "vlen-array";
 }
 
@@ -198,13 +192,13 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
   }
   const auto nczarr = parse_nczarr(zarray, zattrs, read_hint(texts.nczvar));
 
-  if (const Json format = value_of(zarray, "zarr_format"); format != 2)
+  if (const Json format = member(zarray, "zarr_format"); format != 2)
     return bad_array("\"zarr_format\" is {}, not 2", print_json(format));
 
   Array array;
   array.nczarr = nczarr;
   Variable& variable = array.variable;
-  auto type = parse_dtype(value_of(zarray, "dtype"));
+  auto type = parse_dtype(member(zarray, "dtype"));
   if (!type) return blame(".zarray", type.error());
   variable.type = std::move(*type);
   if (variable.type.size > kMaxElementBytes)
@@ -225,14 +219,14 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
   CODECFS_TRY(parse_fill(zarray, nczarr.has_value(), variable));
   CODECFS_TRY(measure_chunks(variable, ".zarray"));
 
-  const Json order = value_of(zarray, "order");
+  const Json order = member(zarray, "order");
   if (!order.is_null() && order != "C" && order != "F")
     return bad_array("\"order\" is {}, not \"C\" or \"F\"", print_json(order));
   if (order == "F" && std::ranges::count_if(variable.grid.chunks(), [](uint64_t n) { return n > 1; }) > 1) {
     for (size_t axis = variable.grid.rank(); axis-- > 0;) variable.stored_order.push_back(axis);
   }
 
-  const Json separator = value_of(zarray, "dimension_separator");
+  const Json separator = member(zarray, "dimension_separator");
   if (!separator.is_null() && separator != "." && separator != "/")
     return bad_array("\"dimension_separator\" is {}, not \".\" or \"/\"", print_json(separator));
   if (separator == "/") array.keys.separator = '/';
@@ -304,7 +298,7 @@ Result<std::vector<Attribute>> parse_attributes(std::string_view zattrs, const s
 
 Result<> check_group(std::string_view zgroup) {
   CODECFS_ASSIGN(const Json object, parse_object(".zgroup", zgroup));
-  if (const Json format = value_of(object, "zarr_format"); format != 2)
+  if (const Json format = member(object, "zarr_format"); format != 2)
     return fail(EOPNOTSUPP, ".zgroup: \"zarr_format\" is {}, not 2", print_json(format));
   return {};
 }

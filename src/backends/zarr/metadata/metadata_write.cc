@@ -16,7 +16,7 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr int kIndent = 4;
+constexpr int kIndent = 4;  // as zarr-python 2 writes
 constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
 /// Larger chunks are not encoded to test the pipeline.
 constexpr uint64_t kMaxTrial = uint64_t{1} << 20;
@@ -37,15 +37,12 @@ Result<Json> parse_file(const char* file, const std::optional<std::string>& text
 
 Result<Json> parse_zattrs(const std::optional<std::string>& zattrs) { return parse_file(".zattrs", zattrs); }
 
-/// Whether two values print the same: 1 and 1.0 do not, NaN and NaN do.
-bool is_same(const Json& one, const Json& other) { return print_json(one) == print_json(other); }
-
 /// The same for codecs, ignoring the order of members.
 bool is_same_codec(const Json& one, const Json& other) {
-  if (!one.is_object() || !other.is_object() || one.size() != other.size()) return is_same(one, other);
+  if (!one.is_object() || !other.is_object() || one.size() != other.size()) return prints_same(one, other);
   return std::ranges::all_of(one.items(), [&](const auto& member) {
     const auto found = other.find(member.key());
-    return found != other.end() && is_same(member.value(), *found);
+    return found != other.end() && prints_same(member.value(), *found);
   });
 }
 
@@ -299,7 +296,7 @@ Result<std::optional<std::string>> with_attributes(const std::optional<std::stri
     CODECFS_TRY(check_attribute(attribute, change.keeps_dimensions));
     const auto found = zattrs.find(attribute.name);
     const Json* type = attribute_type(attribute_types(zattrs, {}), attribute.name);
-    if (found != zattrs.end() && is_same(typed_attribute(*found, type), attribute.value)) continue;
+    if (found != zattrs.end() && prints_same(typed_attribute(*found, type), attribute.value)) continue;
     zattrs[attribute.name] = attribute.value;
     note_attribute_type(zattrs, attribute.name, attribute.value);
     is_changed = true;

@@ -14,7 +14,7 @@ constexpr double kDoubleFill = 9.9692099683868690e+36;
 constexpr double kPrintedDoubleFill = 9.96921e+36;
 
 /// The member of an object; null if it is missing.
-const Json* member(const Json& object, const char* key) {
+const Json* object_member(const Json& object, const char* key) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
   return found == object.end() || !found->is_object() ? nullptr : &*found;
@@ -45,7 +45,7 @@ bool says_scalar(const Json& array) {
   return says_yes(array, "scalar");
 }
 
-std::vector<std::string> names_in(const Json* list) {
+std::vector<std::string> names_listed_in(const Json* list) {
   std::vector<std::string> names;
   if (list == nullptr || !list->is_array()) return names;
   for (const Json& name : *list)
@@ -122,10 +122,10 @@ NczarrDimension* NczarrGroup::find(std::string_view dimension) {
 
 std::optional<NczarrArray> parse_nczarr(const Json& zarray, const Json& zattrs, const Json& nczvar) {
   NczarrArray result;
-  const Json* array = member(zattrs, array_key(NczarrForm::attributes));
-  if (array == nullptr && (array = member(zarray, array_key(NczarrForm::lower_keys)))) {
+  const Json* array = object_member(zattrs, array_key(NczarrForm::attributes));
+  if (array == nullptr && (array = object_member(zarray, array_key(NczarrForm::lower_keys)))) {
     result.form = NczarrForm::lower_keys;
-  } else if (array == nullptr && (array = member(zarray, array_key(NczarrForm::upper_keys)))) {
+  } else if (array == nullptr && (array = object_member(zarray, array_key(NczarrForm::upper_keys)))) {
     result.form = NczarrForm::upper_keys;
   } else if (array == nullptr && nczvar.is_object()) {
     array = &nczvar;
@@ -148,10 +148,10 @@ std::optional<NczarrArray> parse_nczarr(const Json& zarray, const Json& zattrs, 
 
 std::optional<NczarrGroup> parse_nczarr_group(const Json& zgroup, const Json& zattrs, const Json& nczgroup) {
   NczarrGroup result;
-  const Json* group = member(zattrs, group_key(NczarrForm::attributes));
-  if (group == nullptr && (group = member(zgroup, group_key(NczarrForm::lower_keys)))) {
+  const Json* group = object_member(zattrs, group_key(NczarrForm::attributes));
+  if (group == nullptr && (group = object_member(zgroup, group_key(NczarrForm::lower_keys)))) {
     result.form = NczarrForm::lower_keys;
-  } else if (group == nullptr && (group = member(zgroup, group_key(NczarrForm::upper_keys)))) {
+  } else if (group == nullptr && (group = object_member(zgroup, group_key(NczarrForm::upper_keys)))) {
     result.form = NczarrForm::upper_keys;
   } else if (group == nullptr && nczgroup.is_object()) {
     group = &nczgroup;
@@ -159,9 +159,9 @@ std::optional<NczarrGroup> parse_nczarr_group(const Json& zgroup, const Json& za
   }
   if (group == nullptr) return std::nullopt;
   result.dimensions = dimensions_in(either(*group, "dimensions", "dims"));
-  result.arrays = names_in(either(*group, "arrays", "vars"));
+  result.arrays = names_listed_in(either(*group, "arrays", "vars"));
   const auto groups = group->find("groups");
-  result.groups = names_in(groups == group->end() ? nullptr : &*groups);
+  result.groups = names_listed_in(groups == group->end() ? nullptr : &*groups);
   return result;
 }
 
@@ -234,10 +234,10 @@ Json typed_attribute(const Json& value, const Json* type) {
 
 const Json* attribute_types(const Json& zattrs, const Json& nczattr) {
   for (const char* key : {"_nczarr_attr", "_NCZARR_ATTR"}) {
-    const Json* noted = member(zattrs, key);
-    if (noted != nullptr && member(*noted, "types") != nullptr) return member(*noted, "types");
+    const Json* noted = object_member(zattrs, key);
+    if (noted != nullptr && object_member(*noted, "types") != nullptr) return object_member(*noted, "types");
   }
-  return member(nczattr, "types");
+  return object_member(nczattr, "types");
 }
 
 const Json* attribute_type(const Json* types, std::string_view name) {

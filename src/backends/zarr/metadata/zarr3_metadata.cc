@@ -27,16 +27,11 @@ std::unexpected<Error> blame(const Error& error) {
   return fail(error.code == ENOMEM ? ENOMEM : EIO, "{}: {}", kZarrJson, error.reason);
 }
 
-Json value_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() ? Json() : *found;
-}
-
 Result<Json> parse_file(std::string_view text) {
   auto json = parse_json(text);
   if (!json) return blame(json.error());
   if (!json->is_object()) return bad("no JSON object");
-  if (const Json format = value_of(*json, "zarr_format"); format != 3)
+  if (const Json format = member(*json, "zarr_format"); format != 3)
     return fail(EOPNOTSUPP, "{}: \"zarr_format\" is {}, not 3", kZarrJson, print_json(format));
   return json;
 }
@@ -45,14 +40,14 @@ Result<Json> parse_file(std::string_view text) {
 Result<> check_keys(const Json& json, std::span<const std::string_view> known) {
   for (const auto& [key, value] : json.items()) {
     if (std::ranges::find(known, key) != known.end()) continue;
-    if (value.is_object() && value_of(value, "must_understand") == false) continue;
+    if (value.is_object() && member(value, "must_understand") == false) continue;
     return bad("the key \"{}\" is not known, and must be understood", key);
   }
   return {};
 }
 
 Result<Json> parse_attributes(const Json& json) {
-  Json attributes = value_of(json, "attributes");
+  Json attributes = member(json, "attributes");
   if (attributes.is_null()) return Json::object();
   if (!attributes.is_object()) return bad("\"attributes\" is not an object");
   return attributes;
@@ -67,9 +62,9 @@ Result<std::vector<uint64_t>> parse_extents(const Json& list, const char* key) {
 
 Result<std::vector<uint64_t>> parse_rectilinear(const Json& configuration, const std::vector<uint64_t>& shape,
                                                 Array& array) {
-  if (const Json kind = value_of(configuration, "kind"); kind != "inline")
+  if (const Json kind = member(configuration, "kind"); kind != "inline")
     return fail(EOPNOTSUPP, "{}: a rectilinear chunk grid of kind {} is not supported", kZarrJson, print_json(kind));
-  auto grid = RectilinearGrid::parse(value_of(configuration, "chunk_shapes"), shape);
+  auto grid = RectilinearGrid::parse(member(configuration, "chunk_shapes"), shape);
   if (!grid && grid.error().code == EOPNOTSUPP) return fail(EOPNOTSUPP, "{}: {}", kZarrJson, grid.error().reason);
   if (!grid) return blame(grid.error());
   array.rectilinear = std::move(*grid);
@@ -79,14 +74,14 @@ Result<std::vector<uint64_t>> parse_rectilinear(const Json& configuration, const
 /// The shape of the chunks. {"name": "regular", "configuration": {...}}; of a rectilinear grid, which is set in
 /// `array`, the largest.
 Result<std::vector<uint64_t>> parse_chunk_grid(const Json& grid, const std::vector<uint64_t>& shape, Array& array) {
-  const Json name = grid.is_object() ? value_of(grid, "name") : grid;
+  const Json name = grid.is_object() ? member(grid, "name") : grid;
   if (!name.is_string()) return bad("\"chunk_grid\": {} is not valid", print_json(grid));
   if (name != "regular" && name != "rectilinear")
     return fail(EOPNOTSUPP, "{}: chunk grid {} is not supported", kZarrJson, print_json(name));
-  const Json configuration = grid.is_object() ? value_of(grid, "configuration") : Json();
+  const Json configuration = grid.is_object() ? member(grid, "configuration") : Json();
   if (!configuration.is_object()) return bad("\"chunk_grid\": {} has no configuration", print_json(grid));
   if (name == "rectilinear") return parse_rectilinear(configuration, shape, array);
-  CODECFS_ASSIGN(auto chunks, parse_extents(value_of(configuration, "chunk_shape"), "chunk_shape"));
+  CODECFS_ASSIGN(auto chunks, parse_extents(member(configuration, "chunk_shape"), "chunk_shape"));
   if (chunks.size() != shape.size())
     return bad("\"chunk_shape\" has {} dimensions, and \"shape\" {}", chunks.size(), shape.size());
   // Some writers set the chunk length of an empty dimension to 0.
@@ -97,7 +92,7 @@ Result<std::vector<uint64_t>> parse_chunk_grid(const Json& grid, const std::vect
 
 /// Sets the type, or why it is not known.
 Result<Zarr3Type> parse_type(const Json& json, std::optional<Error>& unreadable) {
-  auto type = parse_zarr3_type(value_of(json, "data_type"));
+  auto type = parse_zarr3_type(member(json, "data_type"));
   if (type) {
     if (type->type.size > kMaxElementBytes)
       return bad("elements of {} bytes, over the limit of {}", type->type.size, kMaxElementBytes);
@@ -109,7 +104,7 @@ Result<Zarr3Type> parse_type(const Json& json, std::optional<Error>& unreadable)
 }
 
 Result<std::optional<OptionalNames>> parse_dimensions(const Json& json, size_t rank) {
-  const Json names = value_of(json, "dimension_names");
+  const Json names = member(json, "dimension_names");
   if (names.is_null()) return std::nullopt;
   const auto is_name = [](const Json& item) { return item.is_string() || item.is_null(); };
   if (!names.is_array() || names.size() != rank || !std::ranges::all_of(names, is_name))
@@ -160,25 +155,25 @@ Result<> parse_fill(const Json& json, const Zarr3Type& type, Array& array) {
 
 Result<Array> parse_unguarded(std::string_view text) {
   CODECFS_ASSIGN(const Json json, parse_file(text));
-  if (value_of(json, "node_type") != "array") return bad("\"node_type\" is not \"array\"");
+  if (member(json, "node_type") != "array") return bad("\"node_type\" is not \"array\"");
   CODECFS_TRY(check_keys(json, kArrayKeys));
 
   Array array;
   Variable& variable = array.variable;
   std::optional<Error> unreadable;
-  if (const Json transformers = value_of(json, "storage_transformers"); !transformers.is_null()) {
+  if (const Json transformers = member(json, "storage_transformers"); !transformers.is_null()) {
     if (!transformers.is_array()) return bad("\"storage_transformers\" is not a list");
     if (!transformers.empty())
       return fail(EOPNOTSUPP, "{}: storage transformer {} is not supported", kZarrJson, print_json(transformers[0]));
   }
   CODECFS_ASSIGN(const Zarr3Type type, parse_type(json, unreadable));
-  CODECFS_ASSIGN(const auto shape, parse_extents(value_of(json, "shape"), "shape"));
-  CODECFS_ASSIGN(const auto chunks, parse_chunk_grid(value_of(json, "chunk_grid"), shape, array));
-  auto keys = parse_chunk_keys(value_of(json, "chunk_key_encoding"));
+  CODECFS_ASSIGN(const auto shape, parse_extents(member(json, "shape"), "shape"));
+  CODECFS_ASSIGN(const auto chunks, parse_chunk_grid(member(json, "chunk_grid"), shape, array));
+  auto keys = parse_chunk_keys(member(json, "chunk_key_encoding"));
   if (!keys) return blame(keys.error());
   array.keys = variable.chunk_keys = *keys;
 
-  auto codecs = parse_sharded_codecs(value_of(json, "codecs"), type.type, shape, chunks);
+  auto codecs = parse_sharded_codecs(member(json, "codecs"), type.type, shape, chunks);
   if (!codecs) return blame(codecs.error());
   if (array.rectilinear) {
     if (codecs->layout) unreadable = Error{EOPNOTSUPP, "shards in a rectilinear chunk grid are not supported"};
@@ -191,7 +186,7 @@ Result<Array> parse_unguarded(std::string_view text) {
   if (!grid) return blame(grid.error());
   variable.grid = std::move(*grid);
   array.shards = std::move(codecs->layout);
-  if (array.shards) variable.shards = Sharding{array.shards->grid, value_of(json, "codecs")};
+  if (array.shards) variable.shards = Sharding{array.shards->grid, member(json, "codecs")};
   filters::Zarr3Codecs& inner = codecs->codecs;
   variable.filters = std::move(inner.stages);
   variable.stored_order = std::move(inner.order);
@@ -210,7 +205,7 @@ Result<Array> parse_unguarded(std::string_view text) {
     array.has_items = true;
     if (inner.object_codec.is_null() && !unreadable)
       unreadable = Error{EOPNOTSUPP, fmt::format("data type {} without its codec vlen-utf8 or vlen-bytes",
-                                                 print_json(value_of(json, "data_type")))};
+                                                 print_json(member(json, "data_type")))};
   } else if (!inner.object_codec.is_null()) {
     return bad("codec {} for a data type of fixed size", print_json(inner.object_codec));
   }
@@ -240,7 +235,7 @@ Json chunk_members(std::string_view text) {
 
 Result<EntryKind> zarr3_node_type(std::string_view text) try {
   CODECFS_ASSIGN(const Json json, parse_file(text));
-  const Json type = value_of(json, "node_type");
+  const Json type = member(json, "node_type");
   if (type == "array") return EntryKind::variable;
   if (type == "group") return EntryKind::group;
   return bad("\"node_type\" is {}, neither group nor array", print_json(type));
@@ -256,7 +251,7 @@ Result<Array> parse_zarr3_array(std::string_view text) try {
 
 Result<std::vector<Attribute>> parse_zarr3_group(std::string_view text) try {
   CODECFS_ASSIGN(const Json json, parse_file(text));
-  if (value_of(json, "node_type") != "group") return bad("\"node_type\" is not \"group\"");
+  if (member(json, "node_type") != "group") return bad("\"node_type\" is not \"group\"");
   CODECFS_TRY(check_keys(json, kGroupKeys));
   CODECFS_ASSIGN(const Json attributes, parse_attributes(json));
   std::vector<Attribute> list;

@@ -14,7 +14,6 @@
 namespace codecfs::zarr {
 
 inline constexpr const char* kZarrJson = "zarr.json";
-inline constexpr const char* kFillAttribute = "_FillValue";
 
 /// Whether the text describes a group or an array. EIO, EOPNOTSUPP for another zarr_format.
 Result<EntryKind> zarr3_node_type(std::string_view text);

@@ -17,9 +17,7 @@
 namespace codecfs::zarr {
 namespace {
 
-constexpr int kIndent = 2;
-
-std::string print(const Json& json) { return print_json(json, kIndent); }
+std::string print_indented(const Json& json) { return print_json(json, 2); }
 
 Result<Json> parse_zarr_json(std::string_view text, uint64_t most_bytes = kMaxJsonBytes) {
   auto json = parse_json(text, most_bytes);
@@ -35,8 +33,6 @@ Json list_of(std::span<const uint64_t> lengths) {
   for (const uint64_t length : lengths) list.push_back(length);
   return list;
 }
-
-bool is_same(const Json& one, const Json& other) { return print_json(one) == print_json(other); }
 
 /// As xarray reads the attribute _FillValue of floats: the inverse of what parse_zarr3_array() decodes.
 Json stored_attribute(const Attribute& attribute, const DataType* type) {
@@ -58,7 +54,7 @@ Json stored_attribute(const Attribute& attribute, const DataType* type) {
   return value.is_array() && value.size() == 2 ? Json::array({encode(value[0]), encode(value[1])}) : encode(value);
 }
 
-Result<Json> print_attributes(const Variable& variable) {
+Result<Json> print_stored_attributes(const Variable& variable) {
   Json attributes = Json::object();
   for (const Attribute& attribute : variable.attributes) {
     CODECFS_TRY(check_attribute_texts(attribute));
@@ -113,7 +109,7 @@ Result<std::string> print_new_array(const Variable& variable) {
   std::vector<std::byte> fill = variable.fill;
   if (fill.empty()) fill.resize(variable.type.kind == TypeKind::object ? 4 : variable.type.size);
   const Zarr3Type type = {variable.type, variable.object_codec, variable.zarr3_type, variable.is_zarr3_struct};
-  CODECFS_ASSIGN(Json attributes, print_attributes(variable));
+  CODECFS_ASSIGN(Json attributes, print_stored_attributes(variable));
   Json json = {{"zarr_format", 3},
                {"node_type", "array"},
                {"shape", list_of(variable.grid.shape())},
@@ -129,7 +125,7 @@ Result<std::string> print_new_array(const Variable& variable) {
     CODECFS_ASSIGN(json["dimension_names"], print_names(*names));
   }
   json["storage_transformers"] = Json::array();
-  const std::string text = print(json);
+  const std::string text = print_indented(json);
 
   // Read the result back: it must mean the same.
   const auto read = parse_zarr3_array(text);
@@ -169,7 +165,7 @@ Json* innermost_codecs(Json& codecs) {
 }  // namespace
 
 std::string print_zarr3_group() {
-  return print(Json{{"zarr_format", 3}, {"node_type", "group"}, {"attributes", Json::object()}});
+  return print_indented(Json{{"zarr_format", 3}, {"node_type", "group"}, {"attributes", Json::object()}});
 }
 
 Result<std::string> print_zarr3_array(const Variable& variable) try {
@@ -185,7 +181,7 @@ Result<std::string> with_zarr3_shape(std::string_view text, std::span<const uint
   if (json["chunk_grid"].is_object())
     for (Json& length : json["chunk_grid"]["configuration"]["chunk_shape"])
       if (length == 0) length = 1;
-  return print(json);
+  return print_indented(json);
 } catch (const std::bad_alloc&) {
   return no_memory();
 }
@@ -197,7 +193,7 @@ Result<std::string> with_zarr3_dimensions(std::string_view text, const std::opti
   } else {
     json.erase("dimension_names");
   }
-  return print(json);
+  return print_indented(json);
 } catch (const std::bad_alloc&) {
   return no_memory();
 }
@@ -216,7 +212,7 @@ Result<std::string> with_zarr3_chain(std::string_view text, const Array& array,
     if (codec.is_object() && codec.value("name", Json()) == "transpose") kept.push_back(codec);
   kept.insert(kept.end(), list.begin(), list.end());
   *codecs = std::move(kept);
-  std::string changed = print(json);
+  std::string changed = print_indented(json);
   const auto read = parse_zarr3_array(changed);
   if (!read) return fail(read.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", read.error().reason);
   if (read->variable.stored_order != variable.stored_order)
@@ -234,7 +230,7 @@ Result<std::string> with_zarr3_sharding(std::string_view text, const Variable& w
   CODECFS_ASSIGN(json["codecs"], print_codecs(wanted));
   const ChunkGrid& files = wanted.shards ? wanted.shards->grid : wanted.grid;
   json["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", list_of(files.chunks())}}}};
-  std::string changed = print(json);
+  std::string changed = print_indented(json);
   const auto read = parse_zarr3_array(changed);
   if (!read) return fail(read.error().code == ENOMEM ? ENOMEM : EINVAL, "{}", read.error().reason);
   if (read->variable.unreadable) return fail(EINVAL, "{}", read->variable.unreadable->reason);
@@ -261,12 +257,12 @@ Result<std::optional<std::string>> with_zarr3_attributes(std::string_view text, 
     CODECFS_TRY(check_attribute_texts(attribute));
     Json value = stored_attribute(attribute, type);
     const auto found = attributes.find(attribute.name);
-    if (found != attributes.end() && is_same(*found, value)) continue;
+    if (found != attributes.end() && prints_same(*found, value)) continue;
     attributes[attribute.name] = std::move(value);
     is_changed = true;
   }
   if (!is_changed) return std::nullopt;
-  return print(json);
+  return print_indented(json);
 } catch (const std::bad_alloc&) {
   return no_memory();
 }
@@ -277,7 +273,7 @@ Result<std::optional<std::string>> with_zarr3_entries(std::string_view text, Jso
   if (consolidated == json.end() || !consolidated->is_object() || consolidated->value("kind", Json()) != "inline")
     return std::nullopt;
   (*consolidated)["metadata"] = std::move(entries);
-  return print(json);
+  return print_indented(json);
 } catch (const std::bad_alloc&) {
   return no_memory();
 }

@@ -11,7 +11,7 @@
 namespace codecfs::zarr {
 namespace {
 
-Result<> check_number(const OpenArray& array, uint64_t shard) {
+Result<> check_shard_number(const OpenArray& array, uint64_t shard) {
   if (array.array.shards && shard < array.array.shards->grid.count()) return {};
   return fail(ENOENT, "{}: has no shard of number {}", called(array.key), shard);
 }
@@ -55,7 +55,7 @@ Result<std::vector<uint64_t>> ShardFiles::stored(ObjectId variable, uint64_t fro
 Result<std::shared_ptr<const ContentReader>> ShardFiles::open(ObjectId variable, uint64_t shard) {
   const auto lock = store_.using_keys();
   CODECFS_ASSIGN(const ArrayPtr array, shown(variable));
-  CODECFS_TRY(check_number(*array, shard));
+  CODECFS_TRY(check_shard_number(*array, shard));
   CODECFS_ASSIGN(std::shared_ptr<const ContentReader> file, store_.files().open_file(shard_key(*array, shard)));
   return file;
 }
@@ -63,7 +63,7 @@ Result<std::shared_ptr<const ContentReader>> ShardFiles::open(ObjectId variable,
 /// The array, if it is still what other programs and OpenStore::array() take it for. ESTALE.
 Result<ArrayPtr> ShardFiles::to_change(ObjectId variable, uint64_t shard) {
   CODECFS_ASSIGN(ArrayPtr array, store_.writable_array(variable));
-  CODECFS_TRY(check_number(*array, shard));
+  CODECFS_TRY(check_shard_number(*array, shard));
   CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(array->key, kZarr3File)));
   if (!text || !describe_same_chunks(*text, array->metadata))
     return fail(ESTALE, "{}: another program has changed or removed it: its shard is not stored", called(array->key));

@@ -36,7 +36,6 @@ namespace {
 
 using zarr::ArrayPtr;
 using zarr::join_key;
-using zarr::Object;
 using zarr::repeat_change;
 
 class ZarrSource final : public Source {
@@ -53,7 +52,7 @@ class ZarrSource final : public Source {
     struct stat status = store_.files().status();
     CODECFS_ASSIGN(const zarr::Access access, accesses_.get(id, [&]() -> Result<zarr::Access> {
       const auto lock = store_.using_keys();
-      CODECFS_ASSIGN(const Object object, store_.object(id));
+      CODECFS_ASSIGN(const zarr::Object object, store_.object(id));
       return zarr::access_of(store_.hierarchy(), object);
     }));
     status.st_uid = access.user;
@@ -75,7 +74,7 @@ class ZarrSource final : public Source {
 
   Result<std::vector<Entry>> list(ObjectId group) override {
     const auto lock = store_.using_keys();
-    CODECFS_ASSIGN(const Object object, store_.group(group));
+    CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
     std::vector<Entry> entries;
     CODECFS_TRY(store_.hierarchy().for_each(object.key, [&](std::string_view name, EntryKind kind) {
       entries.push_back(store_.entry_of(object.key, name, kind));
@@ -86,17 +85,17 @@ class ZarrSource final : public Source {
   }
   Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group) override {
     const auto lock = store_.using_keys();
-    CODECFS_ASSIGN(const Object object, store_.group(group));
+    CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
     return unreadable_.of(store_.hierarchy(), object.key);
   }
   Result<Entry> find(ObjectId group, std::string_view name) override {
     const auto lock = store_.using_keys();
-    CODECFS_ASSIGN(const Object object, store_.group(group));
+    CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
     return store_.find(object, name);
   }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
     const auto lock = store_.using_keys();
-    CODECFS_ASSIGN(const Object object, store_.group(group));
+    CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
     if (is_v3()) {
       CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, zarr::kZarr3File)));
       if (!text) return fail(ENOENT, "{}: no longer has a zarr.json", zarr::group_called(object.key));
@@ -169,7 +168,7 @@ class ZarrSource final : public Source {
     const auto lock = store_.using_keys();
     CODECFS_TRY(editor_.begin());
     if (!is_shared()) return {};
-    CODECFS_ASSIGN(const Object object, store_.object(variable));
+    CODECFS_ASSIGN(const zarr::Object object, store_.object(variable));
     if (object.kind != EntryKind::variable) return {};
     CODECFS_ASSIGN(const ArrayPtr array, store_.array(variable));
     return array->array.shards ? writer_.shared()->begin_updates() : Result<>();  // a shard is changed in part

@@ -20,7 +20,7 @@ namespace {
 
 std::atomic<uint64_t> temporaries = 0;  // counted for the process, which may have several archives open
 
-const char* called(const std::string& key) { return key.empty() ? "the store" : key.c_str(); }
+const char* called_in_store(const std::string& key) { return key.empty() ? "the store" : key.c_str(); }
 
 }  // namespace
 
@@ -161,7 +161,7 @@ Result<SpilledPtr> ZipWriter::spill(Bytes bytes) {
 /// ENOENT.
 Result<ZipDirectoryPtr> ZipWriter::directory_to_change(const std::string& key) {
   auto directory = find_zip_directory(store_.root(), key);
-  if (!directory) return fail(ENOENT, "{}: no longer exists", called(key));
+  if (!directory) return fail(ENOENT, "{}: no longer exists", called_in_store(key));
   return directory;
 }
 

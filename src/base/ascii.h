@@ -1,19 +1,24 @@
 #pragma once
-// ASCII text of headers and settings, whatever the locale.
+// ASCII text of names, headers and settings, whatever the locale.
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
-namespace codecfs::remote {
+namespace codecfs {
 
 inline constexpr std::string_view kAsciiSpaces = " \t\r\n\f\v";
 
+inline char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
 inline std::string lower_case(std::string_view text) {
   std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  std::ranges::transform(result, result.begin(), to_lower);
   return result;
+}
+
+inline bool is_same_word(std::string_view one, std::string_view other) {
+  return std::ranges::equal(one, other, {}, to_lower, to_lower);
 }
 
 /// Without white space at both ends.
@@ -23,4 +28,4 @@ inline std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kAsciiSpaces) - begin + 1);
 }
 
-}  // namespace codecfs::remote
+}  // namespace codecfs
