@@ -2,6 +2,7 @@
 byte for byte comparison whether anything was decoded on the way."""
 import errno
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -503,6 +504,42 @@ def test_no_reader_sees_old_sizes(mount, tmp_path, kind):
     os.setxattr(m.path / "v", "user._Filter", b"none")
     for i in reversed(range(4000)):
         assert (encoded / f"{i}.0").read_bytes() == numbers[10 * i:10 * i + 10].tobytes(), i
+
+
+@pytest.mark.parametrize("how", ["looked up", "listed"])
+def test_sizes_that_change_while_they_are_asked_for(mount, tmp_path, how):
+    """A chunk is written while the kernel asks for its encoded file for the first time: the answer may be the old size or the new
+    one, but afterwards it is the new one."""
+    count, size = 600, 2000
+    source = make(tmp_path / "s.h5", {"compression": "gzip"}, np.zeros((count * 10, 50), "<i4"))
+    m = mount(source)
+    noise = np.random.default_rng(1).bytes(size)
+    encoded = m.path / VIEW / "v"
+    context = multiprocessing.get_context("fork")
+    started = context.Barrier(2, timeout=60)
+
+    def write():
+        for i in range(count):
+            fd = os.open(m.path / f"v/{i}.0", os.O_WRONLY)
+            if how == "looked up" or i == 0:
+                started.wait()
+            os.pwrite(fd, noise, 0)
+            os.close(fd)
+
+    writer = context.Process(target=write)
+    writer.start()
+    if how == "listed":
+        started.wait()
+        for _ in os.scandir(encoded):
+            pass
+    else:
+        for i in range(count):
+            started.wait()
+            os.stat(encoded / f"{i}.0")
+    writer.join()
+    sizes = [os.stat(encoded / f"{i}.0").st_size for i in range(count)]
+    assert sizes == [len((encoded / f"{i}.0").read_bytes()) for i in range(count)]
+    assert min(sizes) > size / 2, sum(length < size / 2 for length in sizes)
 
 
 def chunk(array, y, x):

@@ -14,10 +14,15 @@ constexpr std::chrono::milliseconds kNameTimeout{20};
 // While a notification for the inode of the request itself is sent; one that does not block takes microseconds.
 constexpr std::chrono::milliseconds kOwnInodeTimeout{1};
 constexpr Ino kClockInterval = 64;  // inodes between two reads of the clock
+// The kernel learns of an inode when the client that has asked for it runs again after the reply.
+constexpr std::chrono::seconds kJustReturned{1};
+constexpr std::chrono::milliseconds kRetryInterval{1};
+constexpr int kRetries = 50;
 
 }  // namespace
 
 thread_local Ino KernelNotices::served_ = 0;
+thread_local uint64_t KernelNotices::count_at_begin_ = 0;
 
 void KernelNotices::start(fuse_session* session, unsigned workers) {
   session_ = session;
@@ -44,7 +49,25 @@ void KernelNotices::stop() {
   }
 }
 
+void KernelNotices::note_returned(Ino ino) {
+  known_.add(ino);
+  Returned& place = returned(ino);
+  place.when = Clock::now().time_since_epoch().count();
+  place.ino = ino;
+}
+
+void KernelNotices::note_forgotten(Ino ino) {
+  Ino expected = ino;
+  returned(ino).ino.compare_exchange_strong(expected, 0);
+}
+
+bool KernelNotices::is_just_returned(Ino ino) {
+  const Returned& place = returned(ino);
+  return place.ino == ino && Clock::now().time_since_epoch() - Clock::duration(place.when) < kJustReturned;
+}
+
 void KernelNotices::add(Lane& lane, Notice notice, bool wait) {
+  ++count_;
   UniqueLock lock(mutex_);
   if (stopped_) return;
   const Ino ino = notice.ino;
@@ -120,13 +143,20 @@ void KernelNotices::names_changed(Ino parent, std::vector<std::string> names) {
   --waiting_;
 }
 
+void KernelNotices::invalidate(Ino ino, off_t offset, off_t size, const std::stop_token& stop) {
+  int error = fuse_lowlevel_notify_inval_inode(session_, ino, offset, size);
+  for (int i = 0; i < kRetries && error == -ENOENT && is_just_returned(ino) && !stop.stop_requested(); ++i) {
+    std::this_thread::sleep_for(kRetryInterval);
+    error = fuse_lowlevel_notify_inval_inode(session_, ino, offset, size);
+  }
+}
+
 /// Ignores errors: ENOENT means that the kernel does not know the inode or entry.
 void KernelNotices::send(const Notice& notice, const std::stop_token& stop) {
   if (!notice.name.empty()) {
     fuse_lowlevel_notify_inval_entry(session_, notice.ino, notice.name.data(), notice.name.size());
   } else if (notice.count == 1 && !notice.attributes) {
-    fuse_lowlevel_notify_inval_inode(session_, notice.ino, static_cast<off_t>(notice.offset),
-                                     static_cast<off_t>(notice.size));
+    invalidate(notice.ino, static_cast<off_t>(notice.offset), static_cast<off_t>(notice.size), stop);
   } else {
     send_range(notice, stop);
   }
@@ -136,7 +166,7 @@ void KernelNotices::send_range(const Notice& notice, const std::stop_token& stop
   const off_t from = notice.attributes ? -1 : 0;
   for (const KnownInodes::Range& range : known_.within({notice.ino, notice.count}))
     for (Ino i = 0; i < range.count && !stop.stop_requested(); ++i) {
-      fuse_lowlevel_notify_inval_inode(session_, range.first + i, from, 0);
+      invalidate(range.first + i, from, 0, stop);
       if (i % kClockInterval != 0) continue;
       const LockGuard lock(mutex_);
       ranges_.since = Clock::now();

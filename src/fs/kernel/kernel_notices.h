@@ -7,7 +7,14 @@
 // A notification may cause requests: the kernel first writes back dirty pages, and waits for requests that hold a page
 // or the directory. A request that waited for such a notification would deadlock. So a request does not wait while a
 // notification about its own inode is being sent, and the last free worker waits only briefly.
+//
+// A notification about an inode that the kernel does not know yet has no effect, although the reply that tells the
+// kernel of it may be on its way with old attributes. So a reply is not to be kept by the kernel when there were
+// notifications since its request began (is_outdated()), and one that the kernel may not have processed makes the
+// notification wait.
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -42,17 +49,27 @@ class KernelNotices final : public Invalidator {
   /// Marks this thread, during the lifetime of the object, as serving a request about this inode.
   class Request {
    public:
-    explicit Request(Ino ino) : before_(std::exchange(served_, ino)) {}
+    Request(const KernelNotices& notices, Ino ino)
+        : before_(std::exchange(served_, ino)), count_before_(std::exchange(count_at_begin_, notices.count_)) {}
     Request(const Request&) = delete;
     Request& operator=(const Request&) = delete;
-    ~Request() { served_ = before_; }
+    ~Request() {
+      served_ = before_;
+      count_at_begin_ = count_before_;
+    }
 
    private:
     const Ino before_;
+    const uint64_t count_before_;
   };
 
-  /// Must be called before an inode is first returned to the kernel.
-  void note_known(Ino ino) { known_.add(ino); }
+  /// Must be called before an inode is returned to the kernel, each time: the kernel may have forgotten it.
+  void note_returned(Ino ino);
+  /// The kernel has forgotten an inode.
+  void note_forgotten(Ino ino);
+  /// Whether there were notifications since the request of this thread began: what was read for its reply may be
+  /// outdated. Must be called after note_returned().
+  [[nodiscard]] bool is_outdated() const { return count_ != count_at_begin_; }
 
   void content_changed(Ino ino, bool wait) override;
   void part_changed(Ino ino, uint64_t offset, uint64_t size, bool wait) override;
@@ -90,9 +107,25 @@ class KernelNotices final : public Invalidator {
       CODECFS_REQUIRES(mutex_);
   void run(Lane& lane, const std::stop_token& stop);
   void send(const Notice& notice, const std::stop_token& stop);
+  /// Of one inode: `offset` < 0: the attributes alone. Tries again while the kernel may be about to learn of it.
+  void invalidate(Ino ino, off_t offset, off_t size, const std::stop_token& stop);
+  [[nodiscard]] bool is_just_returned(Ino ino);
   void send_range(const Notice& notice, const std::stop_token& stop);
 
-  static thread_local Ino served_;  // inode of this thread's request; 0: none
+  /// An inode that was returned to the kernel, and when. Each has one of a fixed number of places, which the last
+  /// takes.
+  struct Returned {
+    std::atomic<Ino> ino = 0;
+    std::atomic<Clock::rep> when = 0;
+  };
+  static constexpr size_t kReturned = 4096;
+  [[nodiscard]] Returned& returned(Ino ino) { return returned_[(ino * 0x9E3779B97F4A7C15) % kReturned]; }
+
+  static thread_local Ino served_;               // inode of this thread's request; 0: none
+  static thread_local uint64_t count_at_begin_;  // count_ when the request began
+
+  std::atomic<uint64_t> count_ = 0;  // of notifications, also of those that need not be sent
+  std::array<Returned, kReturned> returned_;
 
   Mutex mutex_;  // also guards the lanes, except for their threads
   std::condition_variable_any changed_;

@@ -4,6 +4,7 @@
 #include "fs/kernel/operations.h"
 
 #include <fcntl.h>
+#include <linux/fuse.h>
 
 #include <algorithm>
 #include <climits>
@@ -43,7 +44,8 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     if (std::strlen(name) > NAME_MAX) return std::unexpected(Error{ENAMETOOLONG, {}});
     const Result<struct stat> status = filesystem_of(request).names().lookup(parent, name);
     if (status) {
-      const fuse_entry_param entry = entry_of(request, *status);
+      fuse_entry_param entry = entry_of(request, *status);
+      if (mount_of(request).notices.is_outdated()) entry.attr_timeout = entry.entry_timeout = 0;
       filesystem_of(request).context().scratch.looked_up(entry.ino);
       fuse_reply_entry(request, &entry);
     } else if (status.error().code == ENOENT) {
@@ -195,9 +197,20 @@ size_t add_plain(fuse_req_t request, MutableBytes room, const DirectoryItem& ite
                            item.next);
 }
 
+/// The kernel asks anew before it uses what these entries tell.
+void expire_entries(MutableBytes entries) {
+  for (size_t at = 0; at < entries.size();) {
+    auto* const entry = reinterpret_cast<fuse_direntplus*>(entries.data() + at);
+    entry->entry_out.entry_valid = entry->entry_out.attr_valid = 0;
+    entry->entry_out.entry_valid_nsec = entry->entry_out.attr_valid_nsec = 0;
+    at += FUSE_DIRENTPLUS_SIZE(entry);
+  }
+}
+
 /// `add(room, item)` gives the bytes that the item needs, and adds it if there is room.
 template <class Add>
-void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info, Add add) {
+void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info, Add add,
+                    bool has_attributes) {
   answer_reading(request, ino, [&]() -> Result<> {
     std::vector<std::byte> reply(std::min(size, size_t{kMaxRead}));
     size_t used = 0;
@@ -209,24 +222,29 @@ void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offse
           return true;
         });
     if (!read && used == 0) return std::unexpected(read.error());
+    if (has_attributes && mount_of(request).notices.is_outdated()) expire_entries(MutableBytes(reply).first(used));
     fuse_reply_buf(request, reinterpret_cast<const char*>(reply.data()), used);
     return {};
   });
 }
 
 void op_readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
-  read_directory(request, ino, size, offset, info,
-                 [&](MutableBytes room, const DirectoryItem& item) { return add_plain(request, room, item); });
+  read_directory(
+      request, ino, size, offset, info,
+      [&](MutableBytes room, const DirectoryItem& item) { return add_plain(request, room, item); }, false);
 }
 
 void op_readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
   // After the reply the directory may be closed.
   OpenDirectory& directory = *directory_of(info);
   expect_description(mount_of(request), directory, ino, offset);
-  read_directory(request, ino, size, offset, info, [&](MutableBytes room, const DirectoryItem& item) {
-    const bool is_described = directory.undescribed.fetch_sub(1, std::memory_order_relaxed) > 0;
-    return add_with_attributes(request, room, item, is_described);
-  });
+  read_directory(
+      request, ino, size, offset, info,
+      [&](MutableBytes room, const DirectoryItem& item) {
+        const bool is_described = directory.undescribed.fetch_sub(1, std::memory_order_relaxed) > 0;
+        return add_with_attributes(request, room, item, is_described);
+      },
+      true);
 }
 
 void op_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {

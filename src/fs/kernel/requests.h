@@ -33,7 +33,7 @@ inline void reply_error(fuse_req_t request, Ino ino, const Error& error, Request
 /// Runs one operation. It returns the error to reply, or nothing if it has replied itself. `kind`: for user._Error.
 template <class Operation>
 void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind = RequestKind::other) {
-  const KernelNotices::Request served(ino);
+  const KernelNotices::Request served(mount_of(request).notices, ino);
   // Test before writing, to avoid contention on the cache line.
   if (std::atomic<bool>& used = mount_of(request).used; !used.load(std::memory_order_relaxed)) used = true;
   Result<> result;
@@ -73,7 +73,7 @@ inline double timeout_of(fuse_req_t request, Ino ino) {
 }
 
 inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) {
-  mount_of(request).notices.note_known(status.st_ino);
+  mount_of(request).notices.note_returned(status.st_ino);
   fuse_entry_param entry{};
   entry.ino = status.st_ino;
   entry.attr = status;

@@ -56,6 +56,8 @@ class RecordedSession {
     return sent_;
   }
 
+  /// The next notifications that the kernel answers with ENOENT.
+  std::atomic<int> unknown = 0;
   /// Set before the first notification: called for each.
   std::function<void(const std::string&)> before_send;
 
@@ -64,6 +66,11 @@ class RecordedSession {
   static ssize_t record(int, iovec* parts, int count, void*) {
     std::string message;
     for (int i = 0; i < count; ++i) message.append(static_cast<const char*>(parts[i].iov_base), parts[i].iov_len);
+    if (recorded_->unknown > 0) {
+      --recorded_->unknown;
+      errno = ENOENT;
+      return -1;
+    }
     recorded_->add(message);
     return static_cast<ssize_t>(message.size());
   }
@@ -116,7 +123,7 @@ class KernelNoticesTest : public testing::Test {
 TEST_F(KernelNoticesTest, OnlyInodesThatTheKernelWasGivenAreInvalidated) {
   constexpr Ino kKnown = Ino{5} << kLocalBits | 16;
   constexpr Ino kOther = Ino{6} << kLocalBits | 16;
-  notices().note_known(kKnown);
+  notices().note_returned(kKnown);
   notices().content_changed(kOther, true);
   notices().part_changed(kOther, 1, 2, true);
   notices().content_changed(kKnown, false);
@@ -131,7 +138,7 @@ TEST_F(KernelNoticesTest, TheRootIsKnownFromTheStart) {
 
 TEST_F(KernelNoticesTest, OfARangeOnlyKnownInodesAreInvalidated) {
   constexpr Ino kFirst = Ino{5} << kLocalBits;
-  notices().note_known(kFirst + 5000);
+  notices().note_returned(kFirst + 5000);
   notices().contents_changed(kFirst, uint64_t{1} << 30, true);
   const Notices sent = session_.sent();
   EXPECT_LE(sent.size(), 1024) << "the block of inodes";
@@ -151,7 +158,7 @@ TEST_F(KernelNoticesTest, NamesAreSentWithoutKnowingTheirInodes) {
 
 TEST_F(KernelNoticesTest, AWaitingCallerReturnsAfterAllThatWasQueuedBefore) {
   constexpr Ino kFirst = Ino{5} << kLocalBits | 16;
-  for (Ino ino = kFirst; ino < kFirst + 100; ++ino) notices().note_known(ino);
+  for (Ino ino = kFirst; ino < kFirst + 100; ++ino) notices().note_returned(ino);
   for (Ino ino = kFirst; ino < kFirst + 99; ++ino) notices().content_changed(ino, false);
   notices().content_changed(Ino{9} << kLocalBits | 16, true);  // unknown: nothing is sent, but it waits for the others
   EXPECT_EQ(session_.sent().size(), 99);
@@ -166,17 +173,53 @@ TEST_F(KernelNoticesTest, ARequestDoesNotWaitForANoticeAboutItsOwnInode) {
     sending.count_down();
     answered.wait();
   };
-  notices().note_known(2);
+  notices().note_returned(2);
   notices().content_changed(kRootIno, false);
   sending.wait();
   {
-    const KernelNotices::Request request(kRootIno);
+    const KernelNotices::Request request(notices(), kRootIno);
     notices().content_changed(2, true);
   }
   EXPECT_TRUE(session_.sent().empty()) << "it returned while the kernel held the notice";
   answered.count_down();
   notices().await_all();
   EXPECT_EQ(session_.sent().size(), 2);
+}
+
+TEST_F(KernelNoticesTest, AReplyIsOutdatedAfterAnyNotice) {
+  constexpr Ino kOther = Ino{6} << kLocalBits | 16;
+  const KernelNotices::Request request(notices(), kRootIno);
+  EXPECT_FALSE(notices().is_outdated());
+  {
+    const KernelNotices::Request inner(notices(), 2);
+    notices().content_changed(kOther, false);  // unknown: nothing is sent
+    EXPECT_TRUE(notices().is_outdated());
+  }
+  EXPECT_TRUE(notices().is_outdated());
+  const KernelNotices::Request next(notices(), kRootIno);
+  EXPECT_FALSE(notices().is_outdated());
+}
+
+// The reply may be on its way to the client that the kernel will ask.
+TEST_F(KernelNoticesTest, OfAnInodeThatWasJustReturnedTheKernelIsToldAgain) {
+  constexpr Ino kKnown = Ino{5} << kLocalBits | 16;
+  notices().note_returned(kKnown);
+  session_.unknown = 3;
+  notices().content_changed(kKnown, true);
+  EXPECT_EQ(session_.unknown, 0);
+  session_.unknown = 3;
+  notices().attributes_changed(kKnown, 1, true);
+  EXPECT_EQ(session_.sent(), (Notices{fmt::format("0+0 of {}", kKnown), fmt::format("attributes of {}", kKnown)}));
+}
+
+TEST_F(KernelNoticesTest, OfAnInodeThatWasForgottenTheKernelIsToldOnce) {
+  constexpr Ino kKnown = Ino{5} << kLocalBits | 16;
+  notices().note_returned(kKnown);
+  notices().note_forgotten(kKnown);
+  session_.unknown = 2;
+  notices().content_changed(kKnown, true);
+  EXPECT_EQ(session_.unknown, 1);
+  EXPECT_TRUE(session_.sent().empty());
 }
 
 TEST_F(KernelNoticesTest, NothingIsSentAfterTheStop) {
