@@ -83,7 +83,7 @@ def test_the_page_of_a_command_is_complete(command):
     text = help_text(command)
     offered = {name for names in re.findall(r"^  (-\w|--[a-z-]+)(?:,(--[a-z-]+))?", text, re.M) for name in names if name}
     described = re.search("^DESCRIPTION\n(.*?)^[A-Z]", page, re.M | re.S)[1]
-    entries = re.findall(r"^     (-.*)$", described, re.M)
+    entries = re.findall(r"^\n     (-.*)$", described, re.M)  # a line of text may begin with an option, too
     names = {word for entry in entries for word in re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", entry)}
     assert names == offered
     synopsis = re.search("^SYNOPSIS\n(.*?)^[A-Z]", page, re.M | re.S)[1]

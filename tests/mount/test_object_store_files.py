@@ -144,6 +144,7 @@ def test_a_failing_server_is_an_error_and_no_damage(weather, remote, server):
     put(server, weather)
     mounted = remote(weather.name, "retry=1")
     chunk = mounted.path / "v3/23.1.1"
+    chunk.stat()  # so that the name is known, under which the reason is asked for
     server.fault("error")
     with pytest.raises(OSError) as error:
         chunk.read_bytes()
