@@ -18,6 +18,8 @@ CHUNK = 1 << 16  # elements of 4 bytes
 COUNT = 48
 PAUSE = 0.04 if os.environ.get("CODECFS_SANITIZE") else 0.005  # seconds; longer than a chunk takes
 
+needs_pushes = pytest.mark.skipif(os.environ.get("CODECFS_TEST_TRANSPORT") == "read", reason="nothing is pushed")
+
 
 @pytest.fixture
 def source(tmp_path):
@@ -33,6 +35,7 @@ def forget_pages(path):
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+@needs_pushes
 @pytest.mark.parametrize("view", ["", ".codecfs/view/encoded"])
 def test_a_sequential_reader_finds_chunks_in_the_page_cache(mount, source, view):
     path, values = source
@@ -52,6 +55,7 @@ def test_a_sequential_reader_finds_chunks_in_the_page_cache(mount, source, view)
     assert stats["chunks_decoded"] == (0 if view else COUNT), stats
 
 
+@needs_pushes
 def test_strided_reads_are_read_ahead(mount, source):
     path, values = source
     m = mount(path)
@@ -64,6 +68,7 @@ def test_strided_reads_are_read_ahead(mount, source):
     assert stats["chunks_decoded"] <= COUNT // 2 + 2, stats  # two, before it is known that there are steps
 
 
+@needs_pushes
 @pytest.mark.parametrize("view", ["npy/v.npy", "raw/v"])
 def test_a_random_reader_decodes_a_chunk_once(mount, source, view):
     path, values = source
@@ -104,6 +109,7 @@ def test_edge_chunks_and_ends_of_files(mount, tmp_path):
             assert (np.load(file) == values).all()
 
 
+@needs_pushes
 @pytest.mark.parametrize("options", [(), ("threads=1",), ("cache=1M",)], ids=str)
 def test_writes_during_pushes_are_what_readers_see(mount, source, options):
     """Writers of all kinds against sequential readers of all views, which are made to read everything anew all the
