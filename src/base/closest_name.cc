@@ -1,11 +1,12 @@
 #include "base/closest_name.h"
-#include "base/ascii.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <vector>
+
+#include "base/ascii.h"
 
 namespace codecfs {
 namespace {

@@ -1,11 +1,11 @@
 #include "remote/http_transfer.h"
-#include "base/ascii.h"
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
 
+#include "base/ascii.h"
 #include "remote/certificates.h"
 
 namespace codecfs::remote {
@@ -37,9 +37,8 @@ size_t take_header(const char* bytes, size_t, size_t size, void* user) {
     return fail_transfer(transfer,
                          {EPROTO, fmt::format("{}: its headers are too long", host_of(transfer.request.url))});
   if (colon == line.npos) return size;
-  std::string name(line.substr(0, colon));
-  std::ranges::transform(name, name.begin(), to_lower);
-  transfer.response.headers.push_back({std::move(name), std::string(trimmed(line.substr(colon + 1)))});
+  transfer.response.headers.push_back(
+      {lower_case(line.substr(0, colon)), std::string(trimmed(line.substr(colon + 1)))});
   return size;
 }
 

@@ -2,7 +2,6 @@
 // has; this one rejects the text and points at that character.
 
 #include "filters/core/filter_spec.h"
-#include "base/ascii.h"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/ascii.h"
 #include "base/closest_name.h"
 #include "filters/core/filter.h"
 

@@ -1,6 +1,8 @@
 #include "fs/kernel/kernel_notices.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <thread>
 
 namespace codecfs::fs {
 namespace {

@@ -118,14 +118,15 @@ class KernelNotices final : public Invalidator {
     std::atomic<Ino> ino = 0;
     std::atomic<Clock::rep> when = 0;
   };
-  static constexpr size_t kReturned = 4096;
-  [[nodiscard]] Returned& returned(Ino ino) { return returned_[(ino * 0x9E3779B97F4A7C15) % kReturned]; }
+  static constexpr unsigned kReturnedBits = 12;
+  /// By all bits of the number (Fibonacci hashing): the numbers of the files of nodes differ in the upper ones.
+  [[nodiscard]] Returned& returned(Ino ino) { return returned_[(ino * 0x9E3779B97F4A7C15) >> (64 - kReturnedBits)]; }
 
   static thread_local Ino served_;               // inode of this thread's request; 0: none
   static thread_local uint64_t count_at_begin_;  // count_ when the request began
 
   std::atomic<uint64_t> count_ = 0;  // of notifications, also of those that need not be sent
-  std::array<Returned, kReturned> returned_;
+  std::array<Returned, size_t{1} << kReturnedBits> returned_;
 
   Mutex mutex_;  // also guards the lanes, except for their threads
   std::condition_variable_any changed_;

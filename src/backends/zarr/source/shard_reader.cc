@@ -66,7 +66,6 @@ struct ShardReader::Index {
 
 namespace {
 
-constexpr unsigned kMaxStates = 5;     // of a shard from which a chunk is read
 constexpr size_t kIndexesAtOnce = 32;  // whose indexes are requested
 
 using Coordinates = std::array<uint64_t, ChunkGrid::kMaxRank>;

@@ -27,7 +27,6 @@ constexpr size_t kSizes = size_t{1} << 16;
 constexpr size_t kStates = size_t{1} << 20;  // of objects, about 150 bytes each
 constexpr size_t kListings = 16;
 constexpr size_t kOpened = 256;
-constexpr unsigned kMaxFileStates = 5;                    // of a file that is being read
 constexpr size_t kThreads = 64;                           // that wait for parts of files
 constexpr uint64_t kExpectedParts = uint64_t{128} << 20;  // bytes
 
@@ -283,7 +282,7 @@ Result<std::optional<Buffer>> ObjectStore::read(const std::string& key, uint64_t
       return fail(EIO, "{}: has {} bytes, more than the {} that it may have", key, part->total, limit);
     auto whole = read_parts(key, part);
     // In a store that other programs write, the next state is read as well.
-    if (whole || whole.error().code != ESTALE || unwritable_ || attempt == kMaxFileStates) return whole;
+    if (whole || whole.error().code != ESTALE || unwritable_ || attempt == kMaxStates) return whole;
     part = nullptr;
   }
 }

@@ -20,6 +20,9 @@
 
 namespace codecfs::zarr {
 
+/// A file that others replace while a part of it is read is opened anew so many times.
+inline constexpr unsigned kMaxStates = 5;
+
 /// A regular file of a store that is open for reading.
 class StoredFile : public ContentReader {
  public:
