@@ -1,5 +1,7 @@
 #include "fs/chunks/read_ahead.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <system_error>
@@ -19,6 +21,7 @@ constexpr uint64_t kAheadPerThread = 4;    // chunks
 constexpr uint64_t kExpected = 3;          // times the chunks that are decoded ahead
 constexpr uint64_t kExpectGrowth = 8;      // times the chunks that were read in order
 constexpr uint64_t kExpectedOfEither = 8;  // chunks of each order while both are possible
+constexpr int kNice = 3;                   // added to the nice value of the last thread
 
 /// The next number below `count` in the lexicographic order of decimal strings.
 std::optional<uint64_t> next_string(uint64_t number, uint64_t count) {
@@ -70,7 +73,13 @@ void ReadAhead::stop() {
 bool ReadAhead::have_threads() {
   if (stopped_) return false;
   try {
-    while (threads_.size() < threads_wanted_) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
+    while (threads_.size() < threads_wanted_) {
+      const bool is_last = !threads_.empty() && threads_.size() + 1 == threads_wanted_;
+      threads_.emplace_back([this, is_last](const std::stop_token& stop) {
+        if (is_last) (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNice);
+        run(stop);
+      });
+    }
   } catch (const std::system_error&) {
   }
   return !threads_.empty();

@@ -6,6 +6,10 @@
 // or by name, as a shell's * sorts them (0.10 before 0.2). A strided reader, which reads every nth chunk because
 // several readers share the work, is recognised after four chunks. Several readers per variable are tracked. Other
 // access patterns cause no work.
+//
+// The reader itself needs a core. So the last of several threads is a little nice: the reader then seldom waits for a
+// core, and there is seldom nothing to do. More nice threads would be starved by other programs, with chunks that
+// readers wait for.
 
 #include <condition_variable>
 #include <cstdint>

@@ -1,9 +1,12 @@
 #include "fs/chunks/read_ahead.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
+#include <map>
 #include <random>
 #include <set>
 #include <span>
@@ -111,6 +114,47 @@ TEST(ReadAhead, NothingIsFetchedWhileTheOrderIsNotKnown) {
   EXPECT_TRUE(fetched.numbers().empty()) << "2 or 10 may come";
   ahead.note(kReader, grid, 2, kChunk, fetched.take());
   EXPECT_TRUE(fetched.has(3));
+}
+
+/// Takes a millisecond of processor time.
+void work() {
+  const auto used = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  for (const auto begin = used(); used() - begin < std::chrono::milliseconds(1);) continue;
+}
+
+TEST(ReadAhead, OnlyTheLastThreadIsNice) {
+  const int own = getpriority(PRIO_PROCESS, 0);
+  for (const size_t threads : {1, 2, 3}) {
+    const ChunkGrid grid = grid_of({200});
+    Fetched fetched;
+    std::mutex mutex;
+    std::map<std::thread::id, int> nice;
+    ReadAhead ahead(1 << 20, threads);
+    const auto fetch = [&, take = fetched.take()](uint64_t number) {
+      work();
+      {
+        const std::lock_guard lock(mutex);
+        nice[std::this_thread::get_id()] = getpriority(PRIO_PROCESS, 0) - own;
+      }
+      take(number);
+    };
+    for (uint64_t number = 0; number < 190; ++number) {
+      ahead.note(kReader, grid, number, kChunk, fetch);
+      if (number >= 3) {
+        EXPECT_TRUE(fetched.has(number + 1)) << number;
+      }
+    }
+    ahead.stop();
+    std::multiset<int> values;
+    for (const auto& [thread, value] : nice) values.insert(value);
+    EXPECT_EQ(values.size(), threads);
+    EXPECT_EQ(values.count(0), threads == 1 ? 1 : threads - 1);
+  }
+  EXPECT_EQ(getpriority(PRIO_PROCESS, 0), own);
 }
 
 TEST(ReadAhead, RandomReadersCauseNoWork) {
