@@ -46,6 +46,25 @@ def test_readers_of_different_chunks_decode_in_parallel(mount, source):
     assert 8 <= stats["chunks_decoded"] <= 8 + stats["decodes_ahead"] and stats["decodes_parallel"] >= 2, stats
 
 
+@pytest.mark.parametrize("codec", [("lz4", 1, 0), ("zstd", 1, 1 << 18), ("blosclz", 1, 0), ("zlib", 2, 0), ("lz4", 2, 0)], ids=str)
+def test_large_blosc_chunks_are_decoded_by_several_threads(mount, tmp_path, codec):
+    """numcodecs writes them. One reader at random, then four at once: idle threads take part in decoding a chunk."""
+    numcodecs = pytest.importorskip("numcodecs")
+    zarr = pytest.importorskip("zarr")
+    name, shuffle, block = codec
+    values = np.random.default_rng(9).integers(0, 3000, (6, 2_100_003), "i4")
+    values[:, ::7] = 1 << 29
+    array = zarr.open(str(tmp_path / "s.zarr"), mode="w", shape=values.shape, chunks=(1, values.shape[1]), dtype="i4",
+                      compressor=numcodecs.Blosc(name, 3, shuffle, block))
+    array[:] = values
+    m = mount(tmp_path / "s.zarr")
+    for number in (4, 1, 3):
+        assert (m.path / f"{number}.0").read_bytes() == values[number].tobytes()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        contents = list(pool.map(lambda number: (m.path / f"{number}.0").read_bytes(), range(6)))
+    assert contents == [value.tobytes() for value in values]
+
+
 @pytest.mark.parametrize("options", [(), ("cache=1M",), ("threads=1",), ("threads=64", "cache=1M")], ids=str)
 def test_random_readers_get_the_right_bytes(mount, tmp_path, options):
     path = tmp_path / "s.h5"

@@ -16,9 +16,14 @@
 #include <lz4.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <functional>
+#include <utility>
 
 #include "base/endian.h"
+#include "base/helpers.h"
+#include "base/mutex.h"
 #include "filters/codecs/byte_planes.h"
 #include "filters/codecs/zstd_frames.h"
 
@@ -29,6 +34,9 @@ constexpr unsigned kReserved = 0x08;  // flags
 constexpr unsigned kNotSplit = 0x10;
 constexpr size_t kMostSplits = 16;
 constexpr size_t kLeastElements = 128;  // of a block that is split
+// Decoded bytes of a buffer. With less, waking other threads takes as long as they save.
+constexpr size_t kWorthHelp = size_t{4} << 20;
+constexpr size_t kMostParts = 64;
 
 struct Header {
   explicit Header(Bytes in)
@@ -90,11 +98,46 @@ Result<bool> decode_block(const Header& header, Bytes in, size_t at, MutableByte
   return true;
 }
 
+/// Calls `decode` for all blocks, in parts: of the first one and of that after the last one. In several threads if
+/// `with_help`. True if all calls returned that.
+Result<bool> in_parts(size_t blocks, bool with_help, const std::function<Result<bool>(size_t, size_t)>& decode) {
+  if (!with_help) return decode(0, blocks);
+  const size_t parts = std::min(blocks, kMostParts);
+  std::atomic<bool> is_good = true;
+  Mutex mutex;
+  Result<bool> result = true;
+  for_each_with_help(parts, [&](size_t part) {
+    if (!is_good) return;
+    Result<bool> is_decoded = decode(blocks * part / parts, blocks * (part + 1) / parts);
+    if (is_decoded && *is_decoded) return;
+    const LockGuard lock(mutex);
+    if (is_good) result = std::move(is_decoded);
+    is_good = false;
+  });
+  return result;
+}
+
+/// By the library. It tells no reason where it fails.
+Result<bool> decode_with_library(const Header& header, Bytes in, MutableBytes out) {
+  if (header.element == 0 || header.block == 0 || header.block % header.element != 0 ||
+      out.size() % header.element != 0 || (header.flags & BLOSC_MEMCPYED) != 0)
+    return false;
+  return in_parts((out.size() + header.block - 1) / header.block, true, [&](size_t first, size_t end) {
+    const size_t begin = first * header.block;
+    const size_t size = std::min(end * header.block, out.size()) - begin;
+    const auto element = static_cast<int>(header.element);
+    return blosc_getitem(in.data(), static_cast<int>(begin) / element, static_cast<int>(size) / element,
+                         out.data() + begin) == static_cast<int>(size);
+  });
+}
+
 }  // namespace
 
 Result<bool> decode_blosc_blocks(Bytes in, MutableBytes out) {
   const Header header(in);
-  if (!header.is_known() || header.block > out.size()) return false;
+  const bool is_large = out.size() >= kWorthHelp && Helpers::current() != nullptr;
+  if (!header.is_known()) return is_large ? decode_with_library(header, in, out) : false;
+  if (header.block > out.size()) return false;
   const Bytes after = in.subspan(BLOSC_MIN_HEADER_LENGTH);
   if ((header.flags & BLOSC_MEMCPYED) != 0) {
     if (after.size() != out.size()) return false;
@@ -103,20 +146,22 @@ Result<bool> decode_blosc_blocks(Bytes in, MutableBytes out) {
   }
   const size_t blocks = (out.size() + header.block - 1) / header.block;
   if (after.size() / sizeof(uint32_t) < blocks) return false;
-  Buffer planes;
-  if (header.is_shuffled()) {
-    CODECFS_ASSIGN(planes, Buffer::allocate(header.block));
-  }
-  for (size_t i = 0; i < blocks; ++i) {
-    const size_t begin = i * header.block;
-    const MutableBytes block = out.subspan(begin, std::min(header.block, out.size() - begin));
-    const MutableBytes room = header.is_shuffled() ? planes.mutable_bytes().first(block.size()) : block;
-    const size_t at = load_le<uint32_t>(after.data() + i * sizeof(uint32_t));
-    CODECFS_ASSIGN(const bool is_decoded, decode_block(header, in, at, room));
-    if (!is_decoded) return false;
-    if (header.is_shuffled()) join_byte_planes(room, block.data(), header.element);
-  }
-  return true;
+  return in_parts(blocks, is_large, [&](size_t first, size_t end) -> Result<bool> {
+    Buffer planes;
+    if (header.is_shuffled()) {
+      CODECFS_ASSIGN(planes, Buffer::allocate(header.block));
+    }
+    for (size_t i = first; i < end; ++i) {
+      const size_t begin = i * header.block;
+      const MutableBytes block = out.subspan(begin, std::min(header.block, out.size() - begin));
+      const MutableBytes room = header.is_shuffled() ? planes.mutable_bytes().first(block.size()) : block;
+      const size_t at = load_le<uint32_t>(after.data() + i * sizeof(uint32_t));
+      CODECFS_ASSIGN(const bool is_decoded, decode_block(header, in, at, room));
+      if (!is_decoded) return false;
+      if (header.is_shuffled()) join_byte_planes(room, block.data(), header.element);
+    }
+    return true;
+  });
 }
 
 }  // namespace codecfs::filters::codecs

@@ -13,6 +13,7 @@ Result<ChunkPtr> ChunkDecoder::stored(const ChunkPlace& chunk) {
 }
 
 Result<Buffer> ChunkDecoder::decode(const ChunkPlace& chunk) {
+  const Helpers::Scope scope(helpers_);
   CODECFS_ASSIGN(DecodedChunk decoded, dataset_.source().fetch_chunk(chunk.object, chunk.number));
   stats_.bytes_stored += decoded.stored_size;
   if (decoded.is_changed && changed_outside_) changed_outside_(chunk);

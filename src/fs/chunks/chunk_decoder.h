@@ -1,6 +1,7 @@
 #pragma once
 // Decodes chunks of the source, by way of the cache of decoded chunks. Thread-safe.
 
+#include "base/helpers.h"
 #include "fs/chunks/chunk_cache.h"
 #include "fs/chunks/stats.h"
 #include "fs/chunks/write_back.h"
@@ -11,9 +12,15 @@ namespace codecfs::fs {
 
 class ChunkDecoder {
  public:
-  ChunkDecoder(Dataset& dataset, const Nodes& nodes, ChunkCache& cache, Stats& stats,
+  /// `helpers`: for large chunks. They may be constructed later.
+  ChunkDecoder(Dataset& dataset, const Nodes& nodes, ChunkCache& cache, Stats& stats, Helpers& helpers,
                WriteBack::ChangedOutside changed_outside = {})
-      : dataset_(dataset), nodes_(nodes), cache_(cache), stats_(stats), changed_outside_(std::move(changed_outside)) {}
+      : dataset_(dataset),
+        nodes_(nodes),
+        cache_(cache),
+        stats_(stats),
+        helpers_(helpers),
+        changed_outside_(std::move(changed_outside)) {}
 
   /// The decoded chunk of the source. ENOENT if it is not stored.
   Result<ChunkPtr> stored(const ChunkPlace& chunk);
@@ -31,6 +38,7 @@ class ChunkDecoder {
   const Nodes& nodes_;
   ChunkCache& cache_;
   Stats& stats_;
+  Helpers& helpers_;
   const WriteBack::ChangedOutside changed_outside_;
 };
 

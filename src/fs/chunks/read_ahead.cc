@@ -231,9 +231,19 @@ void ReadAhead::fetch(uint64_t readers, std::span<const uint64_t> numbers,
 void ReadAhead::soon(std::function<void()> work) {
   const LockGuard lock(mutex_);
   if (background_open_ >= kMaxBackground || !have_threads()) return;
-  background_.push_back(std::move(work));
+  background_.push_back({std::move(work), true});
   ++background_open_;
   work_.notify_one();
+}
+
+void ReadAhead::help(size_t count, const std::function<void()>& work) {
+  static const size_t cores = std::max(1U, std::thread::hardware_concurrency());  // threads may be more: they wait
+  const LockGuard lock(mutex_);
+  if (!have_threads()) return;
+  const size_t busy = working_ + tasks_.size() + background_.size();
+  if (busy >= threads_.size()) return;
+  background_.insert(background_.end(), std::min({count, cores - 1, threads_.size() - busy}), Background{work, false});
+  work_.notify_all();
 }
 
 void ReadAhead::run(const std::stop_token& stop) {
@@ -242,24 +252,25 @@ void ReadAhead::run(const std::stop_token& stop) {
   UniqueLock lock(mutex_);
   while (work_.wait(lock, stop, [&]() CODECFS_REQUIRES(mutex_) { return !tasks_.empty() || !background_.empty(); })) {
     if (stop.stop_requested()) return;
-    std::function<void()> work;
-    const bool is_background = tasks_.empty();
-    if (!is_background) {
-      work = [task = std::move(tasks_.front())] { task.fetch(task.number); };
+    Background next;
+    if (!tasks_.empty()) {
+      next.work = [task = std::move(tasks_.front())] { task.fetch(task.number); };
       tasks_.pop_front();
     } else {
-      work = std::move(background_.front());
+      next = std::move(background_.front());
       background_.pop_front();
     }
+    ++working_;
     lock.unlock();
     try {
-      work();
+      next.work();
     } catch (const std::exception&) {
       // The request for the chunk will report the error.
     }
-    work = {};  // release its captures
+    next.work = {};  // release its captures
     lock.lock();
-    if (is_background) --background_open_;
+    --working_;
+    if (next.is_counted) --background_open_;
   }
 }
 

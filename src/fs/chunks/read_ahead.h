@@ -22,6 +22,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/helpers.h"
 #include "base/mutex.h"
 #include "model/chunk_grid.h"
 
@@ -31,14 +32,12 @@ namespace codecfs::fs {
 /// zeros joined by ".", which sorts before digits.
 std::optional<uint64_t> next_by_name(const ChunkGrid& grid, uint64_t number);
 
-class ReadAhead {
+class ReadAhead : public Helpers {
  public:
   /// Starts the threads at the first sequential reader. `budget`: maximum bytes of chunks decoded ahead of one reader.
   /// `threads`: 0 for as many as cores.
   explicit ReadAhead(uint64_t budget, size_t threads = 0);
-  ~ReadAhead() { stop(); }
-  ReadAhead(const ReadAhead&) = delete;
-  ReadAhead& operator=(const ReadAhead&) = delete;
+  ~ReadAhead() override { stop(); }
 
   /// Records the read of a chunk or of a part of it. `readers` distinguishes kinds of readers of a variable. The
   /// threads call `fetch` for the expected next chunks; it must do nothing for chunks that are ready. `chunk_bytes`:
@@ -52,6 +51,8 @@ class ReadAhead {
   void fetch(uint64_t readers, std::span<const uint64_t> numbers, const std::function<void(uint64_t number)>& fetch);
   /// Queues other work for the threads; dropped if too much is queued.
   void soon(std::function<void()> work);
+  /// Threads that neither decode nor have chunks to decode call `work`.
+  void help(size_t count, const std::function<void()>& work) override;
   [[nodiscard]] uint64_t budget() const { return budget_; }
   static constexpr size_t kMaxTasks = 256;  // queued chunks, for all readers
   /// Ends the threads; no work is done afterwards.
@@ -78,6 +79,10 @@ class ReadAhead {
   };
 
   [[nodiscard]] uint64_t stride_of(uint64_t readers, uint64_t number) const CODECFS_REQUIRES(mutex_);
+  struct Background {
+    std::function<void()> work;
+    bool is_counted = false;  // in background_open_
+  };
   struct Noted {
     bool is_sequential = false;  // the reader
     std::vector<Task> tasks;
@@ -99,8 +104,9 @@ class ReadAhead {
   uint64_t last_id_ CODECFS_GUARDED_BY(mutex_) = 0;
   std::deque<std::pair<uint64_t, uint64_t>> noted_ CODECFS_GUARDED_BY(mutex_);
   std::deque<Task> tasks_ CODECFS_GUARDED_BY(mutex_);
-  std::deque<std::function<void()>> background_ CODECFS_GUARDED_BY(mutex_);  // run after the tasks
-  size_t background_open_ CODECFS_GUARDED_BY(mutex_) = 0;                    // queued or running
+  std::deque<Background> background_ CODECFS_GUARDED_BY(mutex_);  // run after the tasks
+  size_t background_open_ CODECFS_GUARDED_BY(mutex_) = 0;         // queued or running
+  size_t working_ CODECFS_GUARDED_BY(mutex_) = 0;                 // threads
   bool stopped_ CODECFS_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_ CODECFS_GUARDED_BY(mutex_);
 };

@@ -44,7 +44,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       nodes(dataset.source().root(), options.view),
       cache(options.cache_bytes, stats),
       conversions(options.cache_bytes / 4, conversion_stats),
-      decoder(dataset, nodes, cache, stats, [this](const ChunkPlace& chunk) { changed_outside(chunk); }),
+      decoder(dataset, nodes, cache, stats, read_ahead, [this](const ChunkPlace& chunk) { changed_outside(chunk); }),
       kernel(&no_kernel_),
       write_back(
           dataset, cache, conversions, stats, options.write_back,

@@ -8,9 +8,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "base/helpers.h"
 
 namespace codecfs::filters::codecs {
 namespace {
@@ -120,6 +124,63 @@ TEST_P(BloscBlocks, DamagedBuffersAreReadAsTheLibraryDoesOrNot) {
     ASSERT_EQ(ours, decode_with_library(buffer, size)) << i;
   }
   EXPECT_GT(decoded, 300U);
+}
+
+/// Two threads, which take part in each piece of work.
+class TwoHelpers : public Helpers {
+ public:
+  void help(size_t count, const std::function<void()>& work) override {
+    asked_ += count;
+    for (size_t i = 0; i < std::min<size_t>(count, 2); ++i) threads_.emplace_back(work);
+  }
+  [[nodiscard]] size_t asked() const { return asked_; }
+
+ private:
+  size_t asked_ = 0;
+  std::vector<std::jthread> threads_;
+};
+
+TEST_P(BloscBlocks, LargeBuffersOfAllKindsInSeveralThreads) {
+  std::mt19937 random(5);
+  const std::vector<char> data = data_of((4 << 20) + 240, random);
+  for (const char* const compressor : {"lz4", "zstd", "blosclz", "zlib", "snappy"})
+    for (const int shuffle : {BLOSC_NOSHUFFLE, BLOSC_SHUFFLE, BLOSC_BITSHUFFLE})
+      for (const size_t element : {8, 3})
+        for (const size_t block : {0, 60000}) {
+          if (blosc_compname_to_compcode(compressor) < 0) continue;
+          std::vector<char> buffer = encode(data, {compressor, 1, shuffle, element, block});
+          TwoHelpers helpers;
+          const Helpers::Scope scope(helpers);
+          const auto ours = decode(buffer, data.size());
+          // What it cannot read, the library cannot read either, or its blocks have no whole number of elements.
+          if (ours) {
+            ASSERT_EQ(ours, decode_with_library(buffer, data.size())) << compressor << shuffle << element;
+            EXPECT_GT(helpers.asked(), 1) << compressor << shuffle << element;
+          } else {
+            const bool is_copied = (buffer[2] & BLOSC_MEMCPYED) != 0;
+            EXPECT_TRUE(GetParam() == BLOSC_ALWAYS_SPLIT || element == 3 || is_copied)
+                << compressor << shuffle << element;
+          }
+        }
+}
+
+TEST_P(BloscBlocks, LargeBuffersThatAreDamaged) {
+  std::mt19937 random(6);
+  const std::vector<char> data = data_of(4 << 20, random);
+  size_t decoded = 0;
+  for (int i = 0; i < 30; ++i) {
+    const Settings settings{i % 3 == 0 ? "lz4" : i % 3 == 1 ? "zstd" : "blosclz", 1, BLOSC_SHUFFLE, 4, 100000};
+    std::vector<char> buffer = encode(data, settings);
+    const size_t most = i % 2 == 0 ? buffer.size() - 16 : 300;
+    for (int n = 0; n < 3; ++n) buffer[16 + random() % most] = static_cast<char>(random());
+    TwoHelpers helpers;
+    const Helpers::Scope scope(helpers);
+    const auto ours = decode(buffer, data.size());
+    if (!ours) continue;
+    ++decoded;
+    ASSERT_EQ(ours, decode_with_library(buffer, data.size())) << i;
+  }
+  EXPECT_LT(decoded, 30U);
 }
 
 INSTANTIATE_TEST_SUITE_P(SplitModes, BloscBlocks,

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <map>
@@ -155,6 +156,39 @@ TEST(ReadAhead, OnlyTheLastThreadIsNice) {
     EXPECT_EQ(values.count(0), threads == 1 ? 1 : threads - 1);
   }
   EXPECT_EQ(getpriority(PRIO_PROCESS, 0), own);
+}
+
+TEST(ReadAhead, IdleThreadsHelp) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core";
+  ReadAhead ahead(1 << 20, 2);
+  const Helpers::Scope scope(ahead);
+  std::atomic<int> arrived = 0;
+  for_each_with_help(2, [&](size_t) {
+    ++arrived;
+    for (int i = 0; i < 5000 && arrived != 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  EXPECT_EQ(arrived, 2);
+}
+
+TEST(ReadAhead, ThreadsThatDecodeDoNotHelp) {
+  const ChunkGrid grid = grid_of({100});
+  std::atomic<bool> goes_on = true;
+  std::atomic<int> busy = 0;
+  ReadAhead ahead(1 << 20, 2);
+  for (const uint64_t number : {40, 41, 42})
+    ahead.note(kReader, grid, number, kChunk, [&](uint64_t) {
+      ++busy;
+      while (goes_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+  for (int i = 0; i < 5000 && busy != 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_EQ(busy, 2);
+  std::atomic<int> calls = 0;
+  ahead.help(3, [&] { ++calls; });
+  goes_on = false;
+  ahead.stop();
+  EXPECT_EQ(calls, 0);
+  ahead.help(3, [&] { ++calls; });
+  EXPECT_EQ(calls, 0) << "after the end";
 }
 
 TEST(ReadAhead, RandomReadersCauseNoWork) {
