@@ -1,12 +1,11 @@
 #include "fs/chunks/read_ahead.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <system_error>
 
 #include "base/interruption.h"
+#include "fs/chunks/niceness.h"
 
 namespace codecfs::fs {
 namespace {
@@ -21,7 +20,6 @@ constexpr uint64_t kAheadPerThread = 4;    // chunks
 constexpr uint64_t kExpected = 3;          // times the chunks that are decoded ahead
 constexpr uint64_t kExpectGrowth = 8;      // times the chunks that were read in order
 constexpr uint64_t kExpectedOfEither = 8;  // chunks of each order while both are possible
-constexpr int kNice = 3;                   // added to the nice value of the last thread
 
 /// The next number below `count` in the lexicographic order of decimal strings.
 std::optional<uint64_t> next_string(uint64_t number, uint64_t count) {
@@ -75,10 +73,7 @@ bool ReadAhead::have_threads() {
   try {
     while (threads_.size() < threads_wanted_) {
       const bool is_last = !threads_.empty() && threads_.size() + 1 == threads_wanted_;
-      threads_.emplace_back([this, is_last](const std::stop_token& stop) {
-        if (is_last) (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNice);
-        run(stop);
-      });
+      threads_.emplace_back([this, is_last](const std::stop_token& stop) { run(stop, is_last); });
     }
   } catch (const std::system_error&) {
   }
@@ -246,7 +241,9 @@ void ReadAhead::help(size_t count, const std::function<void()>& work) {
   work_.notify_all();
 }
 
-void ReadAhead::run(const std::stop_token& stop) {
+void ReadAhead::run(const std::stop_token& stop, bool is_last) {
+  std::optional<Niceness> niceness;
+  if (is_last) niceness.emplace();
   const Interruption::Check ends = [&stop] { return stop.stop_requested(); };
   const Interruption::Scope scope(&ends);
   UniqueLock lock(mutex_);
@@ -262,12 +259,14 @@ void ReadAhead::run(const std::stop_token& stop) {
     }
     ++working_;
     lock.unlock();
+    if (niceness) niceness->begin();
     try {
       next.work();
     } catch (const std::exception&) {
       // The request for the chunk will report the error.
     }
     next.work = {};  // release its captures
+    if (niceness) niceness->end();
     lock.lock();
     --working_;
     if (next.is_counted) --background_open_;

@@ -7,9 +7,8 @@
 // several readers share the work, is recognised after four chunks. Several readers per variable are tracked. Other
 // access patterns cause no work.
 //
-// The reader itself needs a core. So the last of several threads is a little nice: the reader then seldom waits for a
-// core, and there is seldom nothing to do. More nice threads would be starved by other programs, with chunks that
-// readers wait for.
+// The reader itself needs a core, so the last of several threads gives way: the reader then seldom waits for a core
+// while chunks are decoded that it does not need yet, and the threads are seldom without work (Niceness).
 
 #include <condition_variable>
 #include <cstdint>
@@ -93,7 +92,7 @@ class ReadAhead : public Helpers {
   static std::vector<uint64_t> chunks_after(const Stream& stream, const ChunkGrid& grid, uint64_t most);
   Stream* match_stream(uint64_t readers, const ChunkGrid& grid, uint64_t number) CODECFS_REQUIRES(mutex_);
   bool have_threads() CODECFS_REQUIRES(mutex_);
-  void run(const std::stop_token& stop);
+  void run(const std::stop_token& stop, bool is_last);
 
   const uint64_t budget_;
   const size_t threads_wanted_;
