@@ -12,7 +12,7 @@ constexpr int kMild = 3;  // where the thread could not return
 // Work that takes so many times its processor time has waited, for a core or for the source. Beside one reader it is
 // three times; a program that uses a core without pause leaves a tenth of it to a thread that is nice by 10.
 constexpr int kWaited = 7;
-constexpr int kLatest = 8;  // about so many pieces of work count
+constexpr int kLatest = 8;                 // about so many pieces of work count
 constexpr std::chrono::seconds kPause{1};  // before the thread is nice again
 
 bool set_nice(int nice) { return setpriority(PRIO_PROCESS, 0, nice) == 0; }
