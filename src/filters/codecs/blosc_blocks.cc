@@ -37,6 +37,7 @@ constexpr size_t kLeastElements = 128;  // of a block that is split
 // Decoded bytes of a buffer. With less, waking other threads takes as long as they save.
 constexpr size_t kWorthHelp = size_t{4} << 20;
 constexpr size_t kMostParts = 64;
+constexpr size_t kLeastBlocks = 8;
 
 struct Header {
   explicit Header(Bytes in)
@@ -117,10 +118,11 @@ Result<bool> in_parts(size_t blocks, bool with_help, const std::function<Result<
   return result;
 }
 
-/// By the library. It tells no reason where it fails.
+/// By the library, which takes three more blocks of memory in each thread. It tells no reason where it fails.
 Result<bool> decode_with_library(const Header& header, Bytes in, MutableBytes out) {
   if (header.element == 0 || header.block == 0 || header.block % header.element != 0 ||
-      out.size() % header.element != 0 || (header.flags & BLOSC_MEMCPYED) != 0)
+      out.size() % header.element != 0 || header.block > out.size() / kLeastBlocks ||
+      (header.flags & BLOSC_MEMCPYED) != 0)
     return false;
   return in_parts((out.size() + header.block - 1) / header.block, true, [&](size_t first, size_t end) {
     const size_t begin = first * header.block;

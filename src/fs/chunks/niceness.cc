@@ -12,7 +12,7 @@ constexpr int kMild = 3;  // where the thread could not return
 // Work that takes so many times its processor time has waited, for a core or for the source. Beside one reader it is
 // three times; a program that uses a core without pause leaves a tenth of it to a thread that is nice by 10.
 constexpr int kWaited = 7;
-constexpr int kLatest = 8;                 // about so many pieces of work count
+constexpr int kCounted = 8;                // about so many pieces of work count
 constexpr std::chrono::seconds kPause{1};  // before the thread is nice again
 
 bool set_nice(int nice) { return setpriority(PRIO_PROCESS, 0, nice) == 0; }
@@ -44,8 +44,8 @@ void Niceness::begin() {
 void Niceness::end() {
   if (!may_return_) return;
   const std::chrono::nanoseconds now = meters_.elapsed();
-  taken_ += now - begun_ - taken_ / kLatest;
-  used_ += meters_.processor() - processor_ - used_ / kLatest;
+  taken_ += now - begun_ - taken_ / kCounted;
+  used_ += meters_.processor() - processor_ - used_ / kCounted;
   if (taken_ <= kWaited * used_) return;
   set(own_);
   nice_from_ = now + kPause;
