@@ -2,7 +2,7 @@
 
 #include <sys/resource.h>
 
-#include <ctime>
+#include <utility>
 
 namespace codecfs::fs {
 namespace {
@@ -19,17 +19,7 @@ bool set_nice(int nice) { return setpriority(PRIO_PROCESS, 0, nice) == 0; }
 
 }  // namespace
 
-Niceness::Meters Niceness::Meters::real() {
-  return {.elapsed = [] { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()); },
-          .processor =
-              [] {
-                timespec time{};
-                clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-                return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-              }};
-}
-
-Niceness::Niceness(Meters meters) : meters_(meters), own_(getpriority(PRIO_PROCESS, 0)), nice_(own_) {
+Niceness::Niceness(Meters meters) : meters_(std::move(meters)), own_(getpriority(PRIO_PROCESS, 0)), nice_(own_) {
   may_return_ = set_nice(own_ + 1) && set_nice(own_);
   set(own_ + (may_return_ ? kNice : kMild));
 }

@@ -4,17 +4,12 @@
 
 #include <chrono>
 
+#include "base/meters.h"
+
 namespace codecfs::fs {
 
 class Niceness {
  public:
-  /// Measures of the thread. Tests have others.
-  struct Meters {
-    std::chrono::nanoseconds (*elapsed)();
-    std::chrono::nanoseconds (*processor)();
-    static Meters real();
-  };
-
   /// Makes the present thread nice: by 10, or by 3 if it may not return (ordinary users).
   explicit Niceness(Meters meters = Meters::real());
   ~Niceness() = default;

@@ -1,7 +1,6 @@
 #include "fs/kernel/backing_files.h"
 
 #include <algorithm>
-#include <ctime>
 #include <exception>
 #include <utility>
 
@@ -22,16 +21,6 @@ constexpr uint64_t kForgotten = 4;  // budgets of other chunks, after which the 
 uint64_t memory_of(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 }  // namespace
-
-BackingFiles::Meters BackingFiles::Meters::real() {
-  return {.elapsed = [] { return Clock::now().time_since_epoch(); },
-          .processor =
-              [] {
-                timespec time{};
-                clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-                return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-              }};
-}
 
 BackingFiles::BackingFiles(BackingDevice& device, uint64_t budget, std::function<uint64_t()> available, Stats& stats,
                            Policy policy, Meters meters)

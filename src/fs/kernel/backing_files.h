@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/meters.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "fs/chunks/chunk_cache.h"
@@ -42,13 +43,6 @@ class BackingFiles {
   using Clock = std::chrono::steady_clock;
   /// Decodes the chunk. Called without locks.
   using Produce = std::function<Result<ChunkPtr>()>;
-
-  /// What costs are measured with, to be replaced by tests: each call returns the time since some moment.
-  struct Meters {
-    std::function<std::chrono::nanoseconds()> elapsed;    // of the wall clock
-    std::function<std::chrono::nanoseconds()> processor;  // that this thread has used
-    static Meters real();
-  };
 
   enum class Policy : uint8_t { always, if_better };
 

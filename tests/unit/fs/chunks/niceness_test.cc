@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <chrono>
+#include <functional>
 #include <thread>
 
 namespace codecfs::fs {
@@ -12,7 +14,7 @@ using std::chrono::milliseconds;
 
 std::chrono::nanoseconds elapsed;
 std::chrono::nanoseconds processor;
-const Niceness::Meters kMeters{.elapsed = [] { return elapsed; }, .processor = [] { return processor; }};
+const Meters kMeters{.elapsed = [] { return elapsed; }, .processor = [] { return processor; }};
 
 int nice_now() { return getpriority(PRIO_PROCESS, 0); }
 
