@@ -121,8 +121,7 @@ class RealFileIo : public FileIo {
     const int fd = directory.fd.get();
     if (::renameat2(fd, one.c_str(), fd, other.c_str(), RENAME_EXCHANGE) == 0) return {};
     if (means_no_flags(errno))
-      return fail(EOPNOTSUPP, "the filesystem of {} cannot exchange two directories in one step (renameat2)",
-                  directory.path);
+      return fail(EOPNOTSUPP, "the filesystem of {} cannot exchange two names in one step (renameat2)", directory.path);
     return fail_errno(errno, "cannot exchange {} and {} in {}", one, other, directory.path);
   }
 

@@ -117,6 +117,10 @@ class FaultyIo : public UnsyncedIo {
     if (fails()) return error();
     return UnsyncedIo::unlink(directory, name);
   }
+  Result<> exchange(const File& directory, const std::string& one, const std::string& other) override {
+    if (fails()) return error();
+    return real_file_io().exchange(directory, one, other);
+  }
 
  private:
   bool fails() {

@@ -180,9 +180,22 @@ class NewFile {
 
   [[nodiscard]] const File& file() const { return file_; }
 
+  /// Another program may put a file of its own in the place of this one between the check and the next call. So the
+  /// two names are exchanged, checked again, and exchanged back if it did.
   Result<> replace() {
     CODECFS_TRY(check_name(locked_->directory, name_, file_));
-    CODECFS_TRY(io_->rename(locked_->directory, name_, locked_->name));
+    const Result<> exchanged = io_->exchange(locked_->directory, name_, locked_->name);
+    if (exchanged) {
+      if (Result<> is_ours = check_name(locked_->directory, locked_->name, file_); !is_ours) {
+        (void)io_->exchange(locked_->directory, name_, locked_->name);
+        return is_ours;
+      }
+      CODECFS_TRY(io_->unlink(locked_->directory, name_));  // the old file
+    } else if (exchanged.error().code == EOPNOTSUPP) {
+      CODECFS_TRY(io_->rename(locked_->directory, name_, locked_->name));
+    } else {
+      return exchanged;
+    }
     name_.clear();
     return io_->sync(locked_->directory);
   }
