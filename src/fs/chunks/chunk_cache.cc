@@ -9,7 +9,8 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr size_t kMaxPushed = 2;        // pushed chunks that are kept
+// Pushed chunks that are kept. While a READ is on its way, no more are decoded ahead of its reader on two cores.
+constexpr size_t kMaxPushed = 9;
 constexpr uint64_t kShareOfPushed = 4;  // they take at most this fraction of the limit
 
 }  // namespace

@@ -6,7 +6,7 @@
 // memory) or until it is evicted, least recently used first. Errors are not cached: the next reader tries again.
 //
 // A chunk that was pushed to the kernel may still be requested, by READs that the kernel sent before it had the pages.
-// So the last two such chunks stay, but are evicted first.
+// So the last nine such chunks stay, but are evicted first.
 //
 // Memory: cached chunks take at most `limit` bytes, pushed ones among them at most a quarter of it. The estimated sizes
 // of running decodes together also stay within `limit`; one decode is always admitted, so that a chunk of any size can

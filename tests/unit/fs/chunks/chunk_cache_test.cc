@@ -116,9 +116,20 @@ TEST(ChunkCache, DropsAChunkThatTheKernelHas) {
   cache.served(1, kChunk);  // late call for a chunk that was dropped
 }
 
+TEST(ChunkCache, KeepsAsManyPushedChunksAsAreDecodedAhead) {
+  Stats stats;
+  ChunkCache cache(64 * kChunk, stats);
+  for (ChunkKey key = 1; key <= 12; ++key) {
+    ASSERT_NE(cache.fetch(key, kChunk, [&] { return chunk_of(1); }), nullptr);
+    cache.done(key);
+    EXPECT_LE(stats.cache_bytes, 9 * kChunk);
+  }
+  for (ChunkKey key = 4; key <= 12; ++key) ASSERT_TRUE(cache.get(key, kChunk, [&] { return fail(EIO, "again"); }));
+}
+
 TEST(ChunkCache, KeepsTheLastPushedChunksForReadsOnTheirWay) {
   Stats stats;
-  ChunkCache cache(16 * kChunk, stats);
+  ChunkCache cache(8 * kChunk, stats);  // a quarter: two chunks
   for (ChunkKey key = 1; key <= 5; ++key) {
     ASSERT_NE(cache.fetch(key, kChunk, [&] { return chunk_of(1); }), nullptr);
     cache.done(key);
