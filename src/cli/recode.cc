@@ -16,6 +16,15 @@
 namespace codecfs::cli {
 namespace {
 
+/// What becomes of chunks that were stored without some of the filters, where the filters stay.
+std::string masked_text(const commands::Recoded& variable, bool is_dry_run) {
+  if (variable.masked_before == 0) return "";
+  if (is_dry_run)
+    return fmt::format(", and would encode {} again that lack some of them", counted(variable.masked_before, "chunk"));
+  return fmt::format(", encoded {} again that lacked some of them, of which {} still do",
+                     counted(variable.masked_before, "chunk"), variable.masked_after);
+}
+
 class RecodeCommand final : public Command {
  public:
   [[nodiscard]] CommandHelp help() const override {
@@ -61,7 +70,7 @@ class RecodeCommand final : public Command {
       if (variable.refused)
         what = fmt::format("left as it is: {}", variable.refused->reason);
       else if (!variable.changes)
-        what = fmt::format("has {} already", variable.before);
+        what = fmt::format("has {} already{}", variable.before, masked_text(variable, dry_run_));
       std::string sizes = fmt::format("{}, {}", counted(variable.chunks, "chunk"), human_bytes(variable.bytes_before));
       if (variable.changes && variable.bytes_after > 0)
         sizes += fmt::format(" -> {}", human_bytes(variable.bytes_after));

@@ -60,10 +60,12 @@ Result<> count_chunks(Source& source, ObjectId object, VariableInfo& info, const
     if (numbers->empty()) return {};
     for (const uint64_t number : *numbers) {
       const Result<ChunkInfo> chunk = source.locate(object, number);
-      if (chunk)
-        info.stored_bytes += chunk->stored_size;
-      else if (!info.error)
-        info.error = chunk.error();
+      if (!chunk) {
+        if (!info.error) info.error = chunk.error();
+        continue;
+      }
+      info.stored_bytes += chunk->stored_size;
+      if (chunk->filter_mask != 0) ++info.masked_chunks;
     }
     info.stored_chunks += numbers->size();
     from = numbers->back() + 1;
@@ -78,6 +80,7 @@ Result<VariableInfo> make_info(Source& source, ObjectId object, VariableSummary 
   info.error = std::move(summary.error);
   info.stored_chunks = summary.stored_chunks;
   info.stored_bytes = summary.stored_bytes;
+  info.masked_chunks = summary.masked_chunks;
   if (!info.facts) return info;
   info.decoded_bytes = decoded_bytes_of(*info.facts);
   find_missing(*info.facts, info);

@@ -19,6 +19,7 @@ struct VariableInfo {
   std::optional<Error> error;  // why it cannot be read
   uint64_t stored_chunks = 0;  // those of facts->grid that are stored
   uint64_t stored_bytes = 0;   // of these
+  uint64_t masked_chunks = 0;  // of these: those of which HDF5 skipped filters
   uint64_t decoded_bytes = 0;  // of the whole array; 0 for elements of variable length; UINT64_MAX: that or more
   std::vector<Error> missing;  // one for each filter that is not there, with what to install
 };

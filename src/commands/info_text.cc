@@ -97,6 +97,7 @@ Row row_of(const InfoNode& node, std::string branches) {
   row.cells[4] = human_bytes(info.stored_bytes);
   row.cells[5] = ratio_text(decoded_of_stored(info), info.stored_bytes);
   row.cells[6] = info.facts->filters.empty() ? "" : printable(filters_text(info.facts->filters));
+  if (info.masked_chunks > 0) row.cells[6] += fmt::format(" (skipped in {})", counted(info.masked_chunks, "chunk"));
   return row;
 }
 
@@ -280,6 +281,7 @@ std::string variable_text(const InfoNode& node, const Variable& described, size_
   if (!described.fill_value.is_null()) add("fill value", print_json(described.fill_value));
   add("stored", fmt::format("{} in {} of {}", human_bytes(info.stored_bytes), human_count(info.stored_chunks),
                             counted(described.grid.count(), "chunk")));
+  if (info.masked_chunks > 0) add("skipped", fmt::format("filters in {}", counted(info.masked_chunks, "chunk")));
   if (info.decoded_bytes != 0) add("decoded", human_bytes(info.decoded_bytes));
   add("ratio", ratio_text(decoded_of_stored(info), info.stored_bytes));
   if (info.error) add("error", info.error->reason);
@@ -327,6 +329,7 @@ Json info_json(const DatasetInfo& info) {
       variable["stored_chunks"] = found.stored_chunks;
       variable["all_chunks"] = facts.grid.count();
       variable["stored_bytes"] = found.stored_bytes;
+      variable["masked_chunks"] = found.masked_chunks;
       variable["decoded_bytes"] = found.decoded_bytes;
       if (facts.unreadable) variable["error"] = facts.unreadable->reason;
       if (!found.missing.empty()) {

@@ -17,7 +17,13 @@ Result<> recode_variable(TreeFiles& tree, const InfoNode& node, Recoded& report)
     CODECFS_ASSIGN(const TreeFiles::Ino ino, tree.find_path(node.path));
     CODECFS_ASSIGN(const fs::Place place, tree.filesystem().context().nodes.at(ino));
     const fs::ChunkPlace any_chunk{place.node->key(), node.entry.object, 0, nullptr};
-    return tree.filesystem().filters().apply_rules(any_chunk, [] { return interrupted.load(); });
+    fs::FilterControl& filters = tree.filesystem().filters();
+    const auto cancelled = [] { return interrupted.load(); };
+    CODECFS_TRY(filters.apply_rules(any_chunk, cancelled));
+    if (report.masked_before == 0) return {};
+    CODECFS_ASSIGN(const VariablePtr now, tree.filesystem().context().dataset.source().facts(node.entry.object));
+    const bool is_same = fs::are_equal(node.variable->facts->filters, now->filters);
+    return is_same ? filters.encode_masked_chunks(*place.node, cancelled) : Result<>();
   }();
   if (done) return {};
   if (interrupted || done.error().code == EINTR) return fail(ECANCELED, "interrupted");
@@ -33,6 +39,7 @@ Result<> measure(Source& source, const Entry& entry, const Variable& before, Rec
   report.after = filters_text(now.facts->filters);
   report.changes = !fs::are_equal(before.filters, now.facts->filters);
   report.bytes_after = now.stored_bytes;
+  report.masked_after = now.masked_chunks;
   return {};
 }
 
@@ -85,6 +92,7 @@ class Recoder {
     report.changes = !fs::are_equal(facts->filters, *wanted);
     report.chunks = node.variable->stored_chunks;
     report.bytes_before = node.variable->stored_bytes;
+    report.masked_before = report.masked_after = node.variable->masked_chunks;
     Result<> measured;
     if (!dry_run_) {
       const bool would_change = report.changes;

@@ -23,6 +23,8 @@ struct Recoded {
   uint64_t chunks = 0;  // stored ones
   uint64_t bytes_before = 0;
   uint64_t bytes_after = 0;      // 0: not measured (a dry run)
+  uint64_t masked_before = 0;    // chunks of which HDF5 skipped filters
+  uint64_t masked_after = 0;     // in a dry run: as before
   bool changes = false;          // false: it has these filters already
   std::optional<Error> refused;  // why it is left as it is
 };

@@ -167,6 +167,7 @@ class Check {
       const LockGuard lock(mutex_);
       ++found_.chunks;
       found_.stored_bytes += place->stored_size;
+      if (place->filter_mask != 0) ++found_.masked_chunks;
       found_.decoded_bytes += chunk->bytes.size();
       return;
     }
@@ -259,6 +260,8 @@ std::string verification_text(const Verification& found, const std::string& sour
     text += fmt::format("not checked: {}\n", counted(found.unchecked.size(), "variable"));
     for (const Damage& damage : found.unchecked) text += damage_line(damage);
   }
+  if (found.masked_chunks > 0)
+    text += fmt::format("stored without some of their filters: {}\n", counted(found.masked_chunks, "chunk"));
   if (found.not_compared > 0)
     text += fmt::format("not compared with the places of the others: {}\n", counted(found.not_compared, "chunk"));
   if (found.damages == 0) return text + (found.unchecked.empty() ? "no damage\n" : "no damage in the rest\n");
@@ -277,6 +280,7 @@ Json verification_json(const Verification& found, const std::string& source) {
                {"chunks", found.chunks},
                {"stored_bytes", found.stored_bytes},
                {"decoded_bytes", found.decoded_bytes},
+               {"masked_chunks", found.masked_chunks},
                {"not_compared", found.not_compared},
                {"damages", found.damages},
                {"lost_bytes", found.lost_bytes}};

@@ -27,6 +27,7 @@ struct Verification {
   uint64_t chunks = 0;         // that were read and decoded
   uint64_t stored_bytes = 0;   // of these
   uint64_t decoded_bytes = 0;  // of these
+  uint64_t masked_chunks = 0;  // of these: those of which HDF5 skipped filters
   uint64_t not_compared = 0;   // chunks of which it is not known whether they overlap others: beyond 16 million
   uint64_t damages = 0;
   uint64_t lost_bytes = 0;        // decoded

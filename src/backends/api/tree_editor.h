@@ -61,9 +61,12 @@ class TreeEditor {
   /// and bounded memory. Readers continue meanwhile, writes of the variable's chunks wait. ENOENT for an unknown
   /// filter; EINVAL for a filter that does not apply to this variable; ECANCELED.
   virtual Result<> set_filters(ObjectId, std::span<const FilterStage>, Progress&) { return not_changeable(); }
-  /// The same for the shards: stores all chunks in the shards of `wanted`, with the codecs there, or with its filters
-  /// and without shards. Of `wanted`, `grid`, `shards` and `filters` count; the grid must be that of the variable.
-  /// EINVAL for shards that cannot be written.
+  /// Encodes again all chunks of which filters were skipped (ChunkInfo::filter_mask), with the pipeline that is there.
+  /// Each chunk is replaced by itself. ECANCELED. Only HDF5 skips filters.
+  virtual Result<> encode_masked_chunks(ObjectId, Progress&) { return {}; }
+  /// As set_filters() for the shards: stores all chunks in the shards of `wanted`, with the codecs there, or with its
+  /// filters and without shards. Of `wanted`, `grid`, `shards` and `filters` count; the grid must be that of the
+  /// variable. EINVAL for shards that cannot be written.
   virtual Result<> set_sharding(ObjectId, const Variable& /*wanted*/, Progress&) { return not_changeable(); }
 
  private:

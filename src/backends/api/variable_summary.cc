@@ -26,6 +26,7 @@ VariableSummary summarize(Source& source, ObjectId variable) {
     if (!chunk->stored) continue;
     ++summary.stored_chunks;
     summary.stored_bytes += chunk->stored_size;
+    if (chunk->filter_mask != 0) ++summary.masked_chunks;
   }
   summary.is_counted = true;
   return summary;

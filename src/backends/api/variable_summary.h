@@ -18,9 +18,10 @@ struct VariableSummary {
 
   VariablePtr facts;           // as TreeReader::facts(); null if there is an `error`
   std::optional<Error> error;  // why the facts cannot be read, or the chunks be looked up
-  bool is_counted = false;     // the next two are set
+  bool is_counted = false;     // what follows is set
   uint64_t stored_chunks = 0;
-  uint64_t stored_bytes = 0;  // the sum of ChunkInfo::stored_size
+  uint64_t stored_bytes = 0;   // the sum of ChunkInfo::stored_size
+  uint64_t masked_chunks = 0;  // those with a ChunkInfo::filter_mask
 };
 
 VariableSummary summarize(Source& source, ObjectId variable);

@@ -231,6 +231,9 @@ class FolderSource final : public Source {
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
     return writing<&Source::set_filters>(id, chain, progress);
   }
+  Result<> encode_masked_chunks(ObjectId id, Progress& progress) override {
+    return writing<&Source::encode_masked_chunks>(id, progress);
+  }
   Result<> set_sharding(ObjectId id, const Variable& wanted, Progress& progress) override {
     return writing<&Source::set_sharding>(id, wanted, progress);
   }

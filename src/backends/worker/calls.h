@@ -58,7 +58,8 @@ enum class Call : uint32_t {
   set_attributes,
   set_dimensions,
   resize,
-  set_filters,  // reports its progress in CallState
+  set_filters,           // reports its progress in CallState
+  encode_masked_chunks,  // the same
   reclaimable_bytes,
   commit,
   commit_at_interval,

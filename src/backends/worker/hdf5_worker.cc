@@ -102,6 +102,8 @@ struct Held<std::span<const T>> {
 // many other reasons.
 bool is_metadata(Call call) { return call <= Call::facts || call == Call::layout; }
 
+bool reports_progress(Call call) { return call == Call::set_filters || call == Call::encode_masked_chunks; }
+
 class Work {
  public:
   explicit Work(hdf5::IsolatedState state) : state_(std::move(state)) {}
@@ -146,6 +148,7 @@ class Work {
       case Call::set_dimensions: return edit(in, out, &Source::set_dimensions);
       case Call::resize: return edit(in, out, &Source::resize);
       case Call::set_filters: return set_filters(in, out, progress);
+      case Call::encode_masked_chunks: return encode_masked_chunks(in, out, progress);
       case Call::reclaimable_bytes: return out.put(Result<uint64_t>(source_->reclaimable_bytes()));
       case Call::commit: return run(in, out, &Source::commit);
       case Call::commit_at_interval: return run(in, out, &Source::commit_at_interval);
@@ -242,6 +245,19 @@ class Work {
     std::vector<FilterStage> chain;
     in.get(variable);
     in.get(chain);
+    run_with_progress(in, out, state,
+                      [&](Progress& progress) { return source_->set_filters(variable, chain, progress); });
+  }
+
+  void encode_masked_chunks(Decoder& in, Encoder& out, CallState* state) {
+    ObjectId variable = 0;
+    in.get(variable);
+    run_with_progress(in, out, state,
+                      [&](Progress& progress) { return source_->encode_masked_chunks(variable, progress); });
+  }
+
+  template <class Change>
+  static void run_with_progress(const Decoder& in, Encoder& out, CallState* state, const Change& change) {
     if (in.failed() || state == nullptr) return out.put(Result<>(fail(EPROTO, "wrong arguments")));
     Progress progress;
     progress.cancelled = [&] {
@@ -249,7 +265,7 @@ class Work {
       state->total = progress.total.load();
       return state->cancelled != 0;
     };
-    out.put(source_->set_filters(variable, chain, progress));
+    out.put(change(progress));
     (void)progress.cancelled();
   }
 
@@ -265,7 +281,7 @@ void serve(Work& work, Channel channel, uint32_t number) {
   while (const auto request = channel.receive()) {
     CallState* const state = channel.state();  // receiving and sending may have moved it
     const auto call = static_cast<Call>(request->kind);
-    begin_step(number, work.seconds(call), call == Call::set_filters && state != nullptr ? &state->done : nullptr);
+    begin_step(number, work.seconds(call), reports_progress(call) && state != nullptr ? &state->done : nullptr);
     Encoder out;
     DamageReports reports(is_metadata(call));
     try {

@@ -198,6 +198,12 @@ class IsolatedHdf5 final : public Source {
     const Change change(*this);
     return client_.call_with_progress<void>(Call::set_filters, &progress, id, chain);
   }
+  Result<> encode_masked_chunks(ObjectId id, Progress& progress) override {
+    CODECFS_TRY(begin_writing_to(id));
+    CODECFS_TRY(seal());
+    const Change change(*this);
+    return client_.call_with_progress<void>(Call::encode_masked_chunks, &progress, id);
+  }
 
   // --- commits and the log
 

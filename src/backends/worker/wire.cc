@@ -90,6 +90,7 @@ void Encoder::put(const VariableSummary& summary) {
   put(summary.is_counted);
   put(summary.stored_chunks);
   put(summary.stored_bytes);
+  put(summary.masked_chunks);
 }
 
 void Encoder::put(const hdf5::StoredPlaces& places) {
@@ -227,6 +228,7 @@ void Decoder::get(VariableSummary& summary) {
   get(summary.is_counted);
   get(summary.stored_chunks);
   get(summary.stored_bytes);
+  get(summary.masked_chunks);
   if (!has_facts && !summary.error) failed_ = true;
 }
 

@@ -160,6 +160,14 @@ Result<size_t> compress_block(Bytes planes, const Settings& settings, MutableByt
   return static_cast<size_t>(written);
 }
 
+/// If no block becomes smaller.
+uint64_t most_encoded(uint64_t size, const Settings& settings) {
+  const uint64_t block_bytes = std::min<uint64_t>(settings.block * settings.element, size);
+  const uint64_t blocks = block_bytes == 0 ? 0 : (size - 1) / block_bytes + 1;
+  const uint64_t block_most = std::max<uint64_t>(LZ4_COMPRESSBOUND(block_bytes), zstd_bound(block_bytes));
+  return BlockWriter::kHeader + blocks * (BlockWriter::kBlockHeader + block_most) + 8 * settings.element;
+}
+
 Result<Buffer> encode(Bytes in, const Settings& settings) {
   const bool compressed = settings.compression != Compression::none;
   const size_t element = settings.element;
@@ -187,11 +195,7 @@ Result<Buffer> encode(Bytes in, const Settings& settings) {
     return out;
   }
 
-  const size_t blocks = block == 0 ? 0 : (count - 1) / block + 1;
-  const size_t block_bytes = block * element;
-  const size_t block_most = std::max<size_t>(LZ4_COMPRESSBOUND(block_bytes), zstd_bound(block_bytes));
-  const size_t most = BlockWriter::kHeader + blocks * (BlockWriter::kBlockHeader + block_most) + 8 * element;
-  auto encoded = encode_whole(most, [&](MutableBytes room) -> Result<size_t> {
+  return encode_whole(most_encoded(in.size(), settings), [&](MutableBytes room) -> Result<size_t> {
     BlockWriter writer(room, in.size(), settings.block * element);
     size_t done = 0;  // elements
     while (count - done >= 8) {
@@ -204,7 +208,6 @@ Result<Buffer> encode(Bytes in, const Settings& settings) {
     writer.add_bytes(in.subspan(done * element));
     return writer.written();
   });
-  return check_growth(std::move(encoded), in.size());
 }
 
 /// New parameters are block, compression and level; set_local puts three computed words before them.
@@ -265,7 +268,11 @@ Filter make_filter() {
         CODECFS_ASSIGN(const Settings settings, read_settings(context));
         return Coder{.decode = [settings](const Buffer& in, const SizeBound& out) { return decode(in, settings, out); },
                      .encode = [settings](Bytes in) { return encode(in, settings); },
-                     .encoded = compressed_size};
+                     .encoded =
+                         [settings](const SizeBound& decoded) {
+                           if (settings.compression == Compression::none) return decoded;
+                           return block_stream_size(decoded, most_encoded(decoded.max, settings));
+                         }};
       },
   };
 }

@@ -3,6 +3,7 @@
 //
 //   BE64 bytes of the data | BE32 bytes of a block | per block: BE32 stored bytes, the stored bytes
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/buffer.h"
@@ -78,11 +79,9 @@ class BlockWriter {
   size_t written_ = 0;
 };
 
-/// EINVAL if the encoded data is so large that the decoders' bound would reject it. For codecs that store blocks.
-inline Result<Buffer> check_growth(Result<Buffer> encoded, size_t size) {
-  if (encoded && encoded->size() > compressed_size(SizeBound::exactly(size)).max)
-    return fail(EINVAL, "{} bytes become {} with blocks as small as these", size, encoded->size());
-  return encoded;
+/// The size of an encoded stream, of which the codec makes `most` bytes at most. Other encoders may make a little more.
+inline SizeBound block_stream_size(const SizeBound& decoded, uint64_t most) {
+  return {.max = std::max(compressed_size(decoded).max, most), .exact = std::nullopt};
 }
 
 }  // namespace codecfs::filters::codecs

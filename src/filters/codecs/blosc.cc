@@ -94,6 +94,7 @@ struct Settings {
   int level = 5;
   int shuffle = 1;
   uint32_t compressor = 0;
+  bool may_grow = true;  // HDF5's filter gives Blosc no more room than the data has
 };
 
 Settings read_settings(const StageContext& context) {
@@ -106,6 +107,7 @@ Settings read_settings(const StageContext& context) {
   settings.level = static_cast<int>(at(4, 5));
   settings.shuffle = static_cast<int>(at(5, 1));
   settings.compressor = at(6, 0);
+  settings.may_grow = !context.stage.optional;
   return settings;
 }
 
@@ -120,9 +122,10 @@ Result<Buffer> encode(Bytes in, const Settings& s) {
   if (blosc_compname_to_compcode(name) < 0) return fail(ENOTSUP, "compressor {} is not in this Blosc library", name);
   const int automatic = s.element == 1 ? BLOSC_BITSHUFFLE : BLOSC_SHUFFLE;
   const int shuffle = s.shuffle == -1 ? automatic : s.shuffle;
-  return encode_whole(in.size() + BLOSC_MAX_OVERHEAD, [&](MutableBytes room) -> Result<size_t> {
+  return encode_whole(in.size() + (s.may_grow ? BLOSC_MAX_OVERHEAD : 0), [&](MutableBytes room) -> Result<size_t> {
     const int stored = blosc_compress_ctx(s.level, shuffle, s.element, in.size(), in.data(), room.data(), room.size(),
                                           name, s.block, 1);
+    if (stored == 0 && !s.may_grow) return fail(EINVAL, "{} bytes do not become smaller", in.size());
     if (stored <= 0) return fail(EIO, "Blosc cannot compress {} bytes ({})", in.size(), stored);
     return static_cast<size_t>(stored);
   });

@@ -44,13 +44,17 @@ Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
 
 constexpr size_t kDefaultBlock = size_t{1} << 30;
 
+/// If no block becomes smaller.
+uint64_t most_encoded(uint64_t size, uint64_t block_size) {
+  const uint64_t blocks = block_size == 0 || size == 0 ? 0 : (size - 1) / block_size + 1;
+  return BlockWriter::kHeader + size + blocks * BlockWriter::kBlockHeader;
+}
+
 Result<Buffer> encode(Bytes in, size_t block_size) {
   block_size = std::min(block_size, in.size());
   if (block_size > LZ4_MAX_INPUT_SIZE)
     return fail(EINVAL, "blocks of {} bytes; LZ4 takes at most {}", block_size, LZ4_MAX_INPUT_SIZE);
-  const size_t blocks = block_size == 0 ? 0 : (in.size() - 1) / block_size + 1;
-  const size_t most = BlockWriter::kHeader + in.size() + blocks * BlockWriter::kBlockHeader;
-  auto encoded = encode_whole(most, [&](MutableBytes room) -> Result<size_t> {
+  return encode_whole(most_encoded(in.size(), block_size), [&](MutableBytes room) -> Result<size_t> {
     BlockWriter writer(room, in.size(), block_size);
     for (size_t done = 0; done < in.size(); done += block_size) {
       const size_t size = std::min(block_size, in.size() - done);
@@ -67,7 +71,6 @@ Result<Buffer> encode(Bytes in, size_t block_size) {
     }
     return writer.written();
   });
-  return check_growth(std::move(encoded), in.size());
 }
 
 }  // namespace
@@ -84,8 +87,12 @@ Filter make_filter() {
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         const auto& parameters = context.stage.parameters;
         const size_t block = parameters.empty() || parameters[0] == 0 ? kDefaultBlock : parameters[0];
-        return Coder{
-            .decode = decode, .encode = [block](Bytes in) { return encode(in, block); }, .encoded = compressed_size};
+        return Coder{.decode = decode,
+                     .encode = [block](Bytes in) { return encode(in, block); },
+                     .encoded =
+                         [block](const SizeBound& decoded) {
+                           return block_stream_size(decoded, most_encoded(decoded.max, block));
+                         }};
       },
   };
 }

@@ -36,6 +36,7 @@ constexpr uint32_t kMsb = 16;
 constexpr uint32_t kDifferences = 32;
 constexpr uint32_t kRaw = 128;
 
+constexpr size_t kHeader = 4;            // bytes
 constexpr uint64_t kMaxBlocks = 128;     // in a scanline
 constexpr uint64_t kMaxScanline = 4096;  // pixels, unless the row is shorter than a block
 
@@ -44,6 +45,7 @@ struct Settings {
   uint32_t block = 0;     // samples
   uint32_t bits = 0;      // of a pixel
   uint32_t scanline = 0;  // samples
+  bool may_grow = true;   // HDF5's filter gives szip no more room than the data has, beside the header
 
   [[nodiscard]] bool planes() const { return bits == 32 || bits == 64; }
   [[nodiscard]] uint32_t sample_bits() const { return planes() ? 8 : bits; }
@@ -58,8 +60,8 @@ Result<> check_block(uint32_t block) {
 }
 
 /// Requires complete parameters. The bounds are those of HDF5 and szip; they also bound what libaec allocates.
-Result<Settings> read_settings(std::span<const uint32_t> parameters) {
-  const Settings s{parameters[0], parameters[1], parameters[2], parameters[3]};
+Result<Settings> read_settings(std::span<const uint32_t> parameters, bool may_grow) {
+  const Settings s{parameters[0], parameters[1], parameters[2], parameters[3], may_grow};
   CODECFS_TRY(check_block(s.block));
   if (s.bits == 0 || (s.bits > 32 && s.bits != 64)) return fail(EINVAL, "{} bits per pixel", s.bits);
   if (s.scanline < s.block || s.scanline > 128 * s.block)
@@ -216,13 +218,14 @@ Result<Buffer> encode(Bytes in, const Settings& s) {
     CODECFS_ASSIGN(padded, pad_scanlines(samples, s));
     samples = padded.bytes();
   }
-  return encode_whole(encoded_size(SizeBound::exactly(in.size()), s).max, [&](MutableBytes room) -> Result<size_t> {
+  const uint64_t most = s.may_grow ? encoded_size(SizeBound::exactly(in.size()), s).max : kHeader + in.size();
+  return encode_whole(most, [&](MutableBytes room) -> Result<size_t> {
     store_le(room.data(), static_cast<uint32_t>(in.size()));
-    if (in.empty()) return size_t{4};
-    aec_stream stream = stream_of(samples, s, room.subspan(4));
+    if (in.empty()) return kHeader;
+    aec_stream stream = stream_of(samples, s, room.subspan(kHeader));
     stream.flags |= AEC_NOT_ENFORCE;  // the standard allows blocks of 8, 16, 32 and 64 only; szip allows all even sizes
     switch (aec_buffer_encode(&stream)) {
-      case AEC_OK: return 4 + stream.total_out;
+      case AEC_OK: return kHeader + stream.total_out;
       case AEC_MEM_ERROR: return fail(ENOMEM, "no memory for the encoder");
       case AEC_CONF_ERROR: return fail(EINVAL, "libaec refuses these parameters");
       default: return fail(EINVAL, "{} bytes do not compress", in.size());
@@ -252,7 +255,7 @@ Filter make_filter() {
       .check_new = check_new,
       .make_coder = [](const StageContext& context) -> Result<Coder> {
         CODECFS_ASSIGN(const std::vector<uint32_t> parameters, working_parameters(context));
-        CODECFS_ASSIGN(const Settings settings, read_settings(parameters));
+        CODECFS_ASSIGN(const Settings settings, read_settings(parameters, !context.stage.optional));
         return Coder{.decode = [settings](const Buffer& in, const SizeBound& out) { return decode(in, settings, out); },
                      .encode = [settings](Bytes in) { return encode(in, settings); },
                      .encoded = [settings](const SizeBound& decoded) { return encoded_size(decoded, settings); }};

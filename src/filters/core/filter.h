@@ -44,8 +44,9 @@ struct Coder {
   /// memory is allocated for it (the pipeline checks for output that is too short). EIO for damaged data, ENOMEM. The
   /// reason does not name the filter.
   std::function<Result<Buffer>(Buffer in, const SizeBound& out)> decode = {};
-  /// Encodes. EINVAL for data that would not decode to itself, ENOTSUP if no encoder exists for these parameters,
-  /// ENOMEM. Empty: the filter can only decode.
+  /// Encodes. EINVAL for data that would not decode to itself, and for data for which HDF5's filter function returns 0
+  /// (LZF, szip and Blosc, where it does not become smaller): a pipeline skips the filter then if it is optional.
+  /// ENOTSUP if no encoder exists for these parameters, ENOMEM. Empty: the filter can only decode.
   std::function<Result<Buffer>(Bytes in)> encode = {};
   /// Maps the size of the encoder's input to the possible sizes of its output. Empty: the size does not change.
   std::function<SizeBound(const SizeBound& decoded)> encoded = {};

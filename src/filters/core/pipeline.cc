@@ -5,6 +5,7 @@
 #include "filters/core/pipeline.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <array>
 #include <new>
 #include <utility>
@@ -18,6 +19,9 @@ namespace codecfs::filters {
 namespace {
 
 constexpr size_t kMaxStages = 32;  // bits of HDF5's filter mask
+// A chain may let a chunk grow by this factor, so that many stages together do not permit a decoder any size.
+constexpr uint64_t kMaxGrowth = 16;
+constexpr uint64_t kMaxGrown = uint64_t{1} << 20;  // bytes, in addition
 
 /// The name of a stage in messages: "deflate (filter 1)", "codec 'delta'".
 std::string label_of(const FilterStage& stage, const Filter* filter) {
@@ -61,10 +65,11 @@ struct Pipeline::Stage {
       return fail(EIO, "{}: made {} bytes of {}", label, out->size(), in.size());
     return out;
   }
-
-  /// Whether the encoded size depends on the data, so that skipping the filter may save space.
-  [[nodiscard]] bool compresses() const { return !encoded(SizeBound::exactly(1 << 20)).exact; }
 };
+
+/// As a filter function that returns 0 in HDF5. A plugin that crashes, hangs or returns too much is an error instead:
+/// its filter may be what protects the data.
+bool declines(const Error& error) { return error.code == EINVAL || error.code == ENOTSUP; }
 
 ChunkShape shape_of_chunk(const Variable& variable) {
   return {variable.chunk_bytes, variable.type, variable.grid.shape(), variable.grid.chunks(), variable.zarr3_type};
@@ -130,6 +135,7 @@ Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask) const try {
   for (size_t i = 0; i < stages_.size(); ++i) {
     decoded[i] = bound;
     if (applied(i)) bound = stages_[i]->encoded(bound);
+    if (!bound.exact) bound.max = std::min(bound.max, kMaxGrowth * chunk.max + kMaxGrown);
   }
 
   Buffer buffer = std::move(stored);
@@ -154,13 +160,13 @@ Result<EncodedChunk> Pipeline::encode(Bytes chunk) const try {
   for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = *stages_[i];
     Result<Buffer> out = stage.encode(now);
-    if (!out && (!stage.optional || out.error().code == ENOMEM)) return pass_on(out);
-    if (out && !(stage.optional && stage.compresses() && out->size() >= now.size())) {
-      encoded.bytes = *std::move(out);
-      now = encoded.bytes.bytes();
-    } else {
+    if (!out && !(stage.optional && declines(out.error()))) return pass_on(out);
+    if (!out) {
       encoded.filter_mask |= uint32_t{1} << i;
+      continue;
     }
+    encoded.bytes = *std::move(out);
+    now = encoded.bytes.bytes();
   }
   if (now.data() == chunk.data()) {  // all filters were skipped
     CODECFS_ASSIGN(encoded.bytes, Buffer::copy_of(chunk));

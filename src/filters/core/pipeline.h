@@ -35,8 +35,8 @@ class Pipeline {
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask = 0) const;
 
   /// Encodes a chunk of ChunkShape::bytes bytes with all filters in order. As in HDF5, an optional filter is skipped if
-  /// it fails, or if it is a compressor and the chunk did not become smaller; Zarr has no optional filters. EINVAL and
-  /// ENOTSUP with a reason that names the filter, ENOMEM.
+  /// its encoder does not take the data (EINVAL, ENOTSUP), and never because of the size that it returns; Zarr has no
+  /// optional filters. EINVAL and ENOTSUP with a reason that names the filter, EIO (a plugin crashed or hung), ENOMEM.
   Result<EncodedChunk> encode(Bytes chunk) const;
 
   [[nodiscard]] bool empty() const { return stages_.empty(); }

@@ -96,7 +96,7 @@ Result<FilteredBytes> DirectCalls::run_filter(unsigned flags, std::span<const ui
     out.size = library_.hdf5->filter(flags, parameters.size(), pointer_to(parameters), in.size(), &capacity, &memory);
   }
   out.memory.reset(memory);
-  if (out.size == 0) return fail(EIO, "{} reports a failure", path);
+  if (out.size == 0) return fail((flags & H5Z_FLAG_REVERSE) != 0 ? EIO : EINVAL, "{} reports a failure", path);
   if (memory == nullptr || out.size > room_in(memory, capacity))
     return fail(EIO, "{} says that it made {} bytes, but gives no room for them", path, out.size);
   if (out.size > most) return fail(EIO, "{} made {} bytes, more than {}", path, out.size, most);

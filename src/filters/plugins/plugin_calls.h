@@ -44,7 +44,8 @@ class PluginCalls {
  public:
   virtual ~PluginCalls() = default;
 
-  /// The HDF5 filter: `flags` are those of H5Z_func_t. EIO if the plugin fails or returns more than `most` bytes.
+  /// The HDF5 filter: `flags` are those of H5Z_func_t. EIO if the plugin returns more than `most` bytes. If its
+  /// function returns 0: EIO from a decoder, EINVAL from an encoder.
   virtual Result<Buffer> filter(unsigned flags, std::span<const uint32_t> parameters, Bytes in, uint64_t most) = 0;
   /// NCZ_codec_to_hdf5. EINVAL.
   virtual Result<std::vector<uint32_t>> parameters_of(size_t codec, const std::string& json) = 0;

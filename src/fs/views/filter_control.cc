@@ -69,6 +69,24 @@ std::vector<FilterStage> with_filter(std::vector<FilterStage> chain, uint32_t id
   return chain;
 }
 
+/// Whether HDF5 skipped filters of any chunk.
+Result<bool> has_masked_chunks(Source& source, ObjectId variable, const std::function<bool()>& cancelled) {
+  constexpr size_t kBatch = 4096;
+  if (source.chains_for_numcodecs_in(variable)) return false;  // Zarr skips none
+  CODECFS_ASSIGN(const VariablePtr facts, source.facts(variable));
+  if (facts->filters.empty() || facts->storage != Storage::chunked) return false;
+  for (uint64_t from = 0;;) {
+    CODECFS_ASSIGN(const std::vector<uint64_t> numbers, source.stored_chunks(variable, from, kBatch));
+    if (numbers.empty()) return false;
+    for (const uint64_t number : numbers) {
+      CODECFS_ASSIGN(const ChunkInfo chunk, source.locate(variable, number));
+      if (chunk.filter_mask != 0) return true;
+    }
+    from = numbers.back() + 1;
+    if (cancelled && cancelled()) return fail(EINTR, "cancelled; nothing has changed");
+  }
+}
+
 }  // namespace
 
 Result<std::vector<FilterStage>> FilterControl::parse_codecs(const Node& node, std::string_view text,
@@ -105,10 +123,11 @@ Result<> FilterControl::apply_rules(const ChunkPlace& chunk, const Cancelled& ca
 Result<> FilterControl::set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled) {
   CODECFS_ASSIGN(std::vector<FilterStage> chain, parse_spec(node.path, spec));
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  // The same pipeline is left as it is, whatever its order.
+  // The same pipeline stays, whatever its order.
   const Result<std::string> written = filters::print_filter_spec(chain);
   const Result<std::string> stands = filters::print_filter_spec(view->facts->filters);
   if (written && stands && *written == *stands) {
+    CODECFS_TRY(encode_masked_chunks(node, cancelled));
     if (mount_.rules.empty() || mount_.overlay.state_of(node).rule_applied) return {};
     mount_.overlay.note_rule_applied(node);
     notifier_.metadata_changed(node);
@@ -120,7 +139,26 @@ Result<> FilterControl::set_spec(const Node& node, std::string_view spec, const 
 Result<> FilterControl::set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled) {
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
   CODECFS_ASSIGN(const std::vector<FilterStage> chain, parse_codecs(node, json, view->facts.get()));
-  return set_chain(node, chain, cancelled);
+  CODECFS_TRY(set_chain(node, chain, cancelled));
+  CODECFS_ASSIGN(const VariableViewPtr now, mount_.dataset.variable(node.object));
+  return *now->codecs == *view->codecs ? encode_masked_chunks(node, cancelled) : Result<>();
+}
+
+Result<> FilterControl::encode_masked_chunks(const Node& node, const Cancelled& cancelled) {
+  Source& source = mount_.dataset.source();
+  CODECFS_ASSIGN(const bool is_needed, has_masked_chunks(source, node.object, cancelled));
+  if (!is_needed) return {};
+  const SharedLock layout(mount_.layout);
+  CODECFS_TRY(source.begin_writing_to(node.object));
+  CODECFS_ASSIGN(const WriteBack::Pause pause, mount_.write_back.pause(node.object));
+  Progress progress;
+  const Result<> done =
+      store_anew(node, progress, cancelled, [&] { return source.encode_masked_chunks(node.object, progress); });
+  if (!done && done.error().code == EINTR)
+    return fail(EINTR, "{}: cancelled; the chunks that were not reached are as before", node.path);
+  CODECFS_TRY(done);
+  CODECFS_TRY(notifier_.chunks_stored_anew(node));
+  return mount_.write_back.commit();
 }
 
 Result<> FilterControl::check_text(const Node& node, bool is_spec, std::string_view text) {

@@ -26,6 +26,9 @@ class FilterControl {
   // Re-encode a variable. EINVAL and ENOENT for invalid pipelines, EINTR as above, and the errors of the source.
   Result<> set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled);
   Result<> set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled);
+  /// Encodes again the chunks of which HDF5 skipped filters, as set_spec() and set_codecs() do if the variable has the
+  /// pipeline already.
+  Result<> encode_masked_chunks(const Node& node, const Cancelled& cancelled);
   /// Whether set_spec() (else set_codecs()) would accept this text, without changing anything. EINVAL, ENOENT.
   Result<> check_text(const Node& node, bool is_spec, std::string_view text);
   /// Gives an existing variable the codecs of a .zarray or zarr.json, if they differ.

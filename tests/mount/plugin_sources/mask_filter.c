@@ -18,7 +18,11 @@ enum {
   TOO_MUCH = 7,       /* decoding: four times the data, honestly allocated */
   TOO_LITTLE = 8,     /* decoding: half of it */
   NOT_REENTRANT = 9,  /* fail where two threads are in here at once */
-  OPTIONAL_FLAG = 10  /* decoding: fail unless the flags are REVERSE or REVERSE | OPTIONAL */
+  OPTIONAL_FLAG = 10, /* decoding: fail unless the flags are REVERSE or REVERSE | OPTIONAL */
+  GROW = 11,          /* a header of 8 bytes before the data */
+  DECLINE = 12,       /* encoding: return 0 for data that begins with 0xff */
+  CRASH_ENCODING = 13,
+  SLEEP_ENCODING = 14
 };
 
 static void flip(unsigned char* bytes, size_t count, unsigned mask) {
@@ -42,7 +46,20 @@ static size_t mask_filter(unsigned flags, size_t cd_nelmts, const unsigned cd_va
     if (__atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST) != 1) return 0;
     usleep(2000);
   }
+  if (behaviour == DECLINE && !decoding && *(unsigned char*)*buf == 0xff) return 0;
+  if (behaviour == CRASH_ENCODING && !decoding) abort();
+  while (behaviour == SLEEP_ENCODING && !decoding) pause();
   flip(*buf, nbytes, mask);
+  if (behaviour == GROW && decoding) {
+    memmove(*buf, (char*)*buf + 8, nbytes - 8);
+    return nbytes - 8;
+  }
+  if (behaviour == GROW) {
+    *buf = realloc(*buf, nbytes + 8);
+    *buf_size = nbytes + 8;
+    memmove((char*)*buf + 8, *buf, nbytes);
+    return nbytes + 8;
+  }
   if (behaviour == NOT_REENTRANT) __atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
   if (behaviour == TAKE_BUF_SIZE && decoding) return *buf_size;
   if (behaviour == NEW_BUFFER || behaviour == SILENT_BUFFER || (behaviour == TOO_MUCH && decoding)) {

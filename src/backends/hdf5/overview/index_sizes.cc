@@ -28,6 +28,7 @@ uint64_t field_bytes(uint64_t number) { return (static_cast<uint64_t>(std::bit_w
 /// Of an old B-tree: its chunk's bytes and coordinates.
 struct IndexSizes::Key {
   uint64_t bytes = 0;
+  uint32_t mask = 0;
   Coordinates at;
   uint64_t within = 0;  // the offset in bytes of an element
 };
@@ -70,18 +71,15 @@ std::optional<StoredTotals> IndexSizes::totals(const ChunkedDataset& dataset) {
   return is_known ? std::optional(totals_) : std::nullopt;
 }
 
-bool IndexSizes::add(uint64_t address, uint64_t bytes) {
+bool IndexSizes::add(uint64_t address, uint64_t bytes, uint32_t filter_mask) {
   if (address == 0 || bytes == 0 || bytes > UINT32_MAX || address > file_.file_bytes() ||
       bytes > file_.file_bytes() - address)
     return false;
   ++totals_.chunks;
   totals_.bytes += bytes;
+  const uint32_t known = dataset_->filters < 32 ? (uint32_t{1} << dataset_->filters) - 1 : ~uint32_t{0};
+  if ((filter_mask & known) != 0) ++totals_.masked;
   return true;
-}
-
-/// One of which the index stores the size, if there are filters.
-bool IndexSizes::add_filtered(uint64_t address, uint64_t bytes) {
-  return (dataset_->has_filters || bytes == chunk_bytes_) && add(address, bytes);
 }
 
 bool IndexSizes::is_in_grid(const Coordinates& at) const { return std::ranges::equal(at, cells_, std::less()); }
@@ -123,7 +121,7 @@ bool IndexSizes::old_node(uint64_t address, unsigned depth, Key& first, Key& las
   in = {*whole, kHead};
   const auto get_key = [&](Key& key) {
     key.bytes = in.number(4);
-    in.skip(4);
+    key.mask = static_cast<uint32_t>(in.number(4));
     key.at.clear();
     for (size_t d = 0; d < rank; ++d) {
       const uint64_t offset = in.number(8);
@@ -142,7 +140,9 @@ bool IndexSizes::old_node(uint64_t address, unsigned depth, Key& first, Key& las
     // Only the last key, which is beyond all chunks, has an offset within an element.
     if (in.failed || key.within != 0 || !get_key(next) || !(key.at < next.at)) return false;
     if (level == 0) {
-      if (!is_in_grid(key.at) || !add_filtered(child, key.bytes)) return false;
+      if (!is_in_grid(key.at) || (!dataset_->has_filters() && key.bytes != chunk_bytes_) ||
+          !add(child, key.bytes, key.mask))
+        return false;
       continue;
     }
     Key child_first;
@@ -165,12 +165,13 @@ bool IndexSizes::old_tree() {
 
 bool IndexSizes::single() {
   const LayoutMessage& layout = dataset_->layout;
-  if (cell_count_ != 1 || layout.is_single_filtered != dataset_->has_filters) return false;
-  return add(layout.address, layout.is_single_filtered ? layout.single_bytes : chunk_bytes_);
+  if (cell_count_ != 1 || layout.is_single_filtered != dataset_->has_filters()) return false;
+  return layout.is_single_filtered ? add(layout.address, layout.single_bytes, layout.single_mask)
+                                   : add(layout.address, chunk_bytes_);
 }
 
 bool IndexSizes::implicit() {
-  if (dataset_->has_filters || std::ranges::any_of(most_cells_, [](const auto& most) { return !most; })) return false;
+  if (dataset_->has_filters() || std::ranges::any_of(most_cells_, [](const auto& most) { return !most; })) return false;
   for (size_t d = 0; d < cells_.size(); ++d)
     if (*most_cells_[d] != cells_[d]) return false;
   for (uint64_t i = 0; i < cell_count_; ++i)
@@ -185,7 +186,7 @@ uint64_t IndexSizes::size_bytes() const {
   return std::min<uint64_t>(1 + (bits + 8) / 8, 8);
 }
 
-uint64_t IndexSizes::element_bytes() const { return dataset_->has_filters ? 8 + size_bytes() + 4 : 8; }
+uint64_t IndexSizes::element_bytes() const { return dataset_->has_filters() ? 8 + size_bytes() + 4 : 8; }
 
 /// `slowest`: the dimension that varies slowest in the array; the others follow in their order.
 bool IndexSizes::add_elements(std::span<const std::byte> elements, uint64_t known, size_t slowest) {
@@ -203,8 +204,9 @@ bool IndexSizes::add_elements(std::span<const std::byte> elements, uint64_t know
       if (number >= elements.size() / element_bytes()) return false;
       Cursor in{elements.subspan(number * element_bytes(), element_bytes())};
       const uint64_t address = in.address();
-      const uint64_t bytes = dataset_->has_filters ? in.number(size_bytes()) : chunk_bytes_;
-      if (address == kNoAddress ? dataset_->has_filters && bytes != 0 : !add(address, bytes)) return false;
+      const uint64_t bytes = dataset_->has_filters() ? in.number(size_bytes()) : chunk_bytes_;
+      const auto mask = dataset_->has_filters() ? static_cast<uint32_t>(in.number(4)) : 0;
+      if (address == kNoAddress ? dataset_->has_filters() && bytes != 0 : !add(address, bytes, mask)) return false;
     }
     for (size_t d = rank; d-- > 0;) {
       if (++at[d] < cells_[d]) break;
@@ -229,7 +231,7 @@ bool IndexSizes::fixed_array() {
   uint64_t cells = 1;
   for (const auto& most : most_cells_)
     if (!most || __builtin_mul_overflow(cells, *most, &cells)) return false;
-  if (kind != (dataset_->has_filters ? 1 : 0) || element != element_bytes() || page_bits > 63 || count != cells ||
+  if (kind != (dataset_->has_filters() ? 1 : 0) || element != element_bytes() || page_bits > 63 || count != cells ||
       page_bits != dataset_->layout.page_bits || count > uint64_t{1} << page_bits || count > kMaxOverviewBlock)
     return false;
   if (data == kNoAddress) return true;
@@ -263,7 +265,7 @@ bool IndexSizes::extensible_array() {
   const uint64_t known = in.number(8);
   in.skip(8);
   const uint64_t index = in.address();
-  if (in.failed || kind != (dataset_->has_filters ? 1 : 0) || element != element_bytes() || bits == 0 || bits > 64 ||
+  if (in.failed || kind != (dataset_->has_filters() ? 1 : 0) || element != element_bytes() || bits == 0 || bits > 64 ||
       !std::has_single_bit(least) || !std::has_single_bit(pointers) || pointers < 2 || page_bits > 63)
     return false;
   size_t slowest = cells_.size();
@@ -348,11 +350,11 @@ bool IndexSizes::tree_node(const Tree& tree, uint64_t address, uint64_t depth, u
     }
     if (i == records) break;
     const uint64_t chunk = in.address();
-    const uint64_t bytes = dataset_->has_filters ? in.number(size_bytes()) : chunk_bytes_;
-    if (dataset_->has_filters) in.skip(4);
+    const uint64_t bytes = dataset_->has_filters() ? in.number(size_bytes()) : chunk_bytes_;
+    const auto mask = dataset_->has_filters() ? static_cast<uint32_t>(in.number(4)) : 0;
     Coordinates at;
     for (size_t d = 0; d < cells_.size(); ++d) at.push_back(in.number(8));
-    if (in.failed || !(previous.empty() || previous < at) || !is_in_grid(at) || !add(chunk, bytes)) return false;
+    if (in.failed || !(previous.empty() || previous < at) || !is_in_grid(at) || !add(chunk, bytes, mask)) return false;
     previous = std::move(at);
   }
   return true;
@@ -373,7 +375,7 @@ bool IndexSizes::tree() {
   const uint64_t root = in.address();
   const uint64_t records = in.number(2);
   const uint64_t all = in.number(8);
-  if (in.failed || tree.kind != (dataset_->has_filters ? 11 : 10) || depth > kDeepestTree ||
+  if (in.failed || tree.kind != (dataset_->has_filters() ? 11 : 10) || depth > kDeepestTree ||
       tree.record_bytes != element_bytes() + 8 * cells_.size() || tree.node_bytes < 64 ||
       tree.node_bytes > kMaxOverviewBlock || tree.node_bytes < 10 + tree.record_bytes)
     return false;

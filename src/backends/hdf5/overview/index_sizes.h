@@ -18,13 +18,15 @@ namespace codecfs::hdf5 {
 struct StoredTotals {
   uint64_t chunks = 0;
   uint64_t bytes = 0;
+  uint64_t masked = 0;  // chunks of which filters were skipped
 };
 
 /// A dataset with chunks, of which few are in its extent.
 struct ChunkedDataset {
   const LayoutMessage& layout;
   const Dataspace& space;
-  bool has_filters = false;
+  size_t filters = 0;  // number of them
+  [[nodiscard]] bool has_filters() const { return filters > 0; }
 };
 
 class IndexSizes {
@@ -41,8 +43,7 @@ class IndexSizes {
 
   /// Begins with the next dataset.
   bool set_grid(const ChunkedDataset& dataset);
-  bool add(uint64_t address, uint64_t bytes);
-  bool add_filtered(uint64_t address, uint64_t bytes);
+  bool add(uint64_t address, uint64_t bytes, uint32_t filter_mask = 0);
   bool is_in_grid(const Coordinates& at) const;
   std::optional<std::vector<std::byte>> block(uint64_t address, uint64_t bytes);
   std::optional<std::vector<std::byte>> checked_block(uint64_t address, uint64_t bytes, std::string_view signature);

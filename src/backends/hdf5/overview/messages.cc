@@ -206,7 +206,7 @@ std::optional<LayoutMessage> parse_layout(Bytes bytes) {
         case LayoutMessage::Index::single:
           if (flags == 2) {
             layout.single_bytes = in.number(8);
-            in.skip(4);  // filter mask
+            layout.single_mask = static_cast<uint32_t>(in.number(4));
           }
           break;
         case LayoutMessage::Index::fixed_array: layout.page_bits = in.number(1); break;

@@ -51,6 +51,7 @@ struct LayoutMessage {
   Index index = Index::old_tree;
   bool is_single_filtered = false;
   uint64_t single_bytes = 0;    // of a single filtered chunk
+  uint32_t single_mask = 0;     // its filter mask
   uint64_t page_bits = 0;       // of a fixed array
   bool has_wide_sizes = false;  // version 5: the index has the sizes of filtered chunks in 8 bytes
 };

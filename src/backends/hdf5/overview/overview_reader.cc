@@ -282,10 +282,11 @@ bool OverviewReader::set_totals(VariableSummary& summary, const Variable& facts,
   if (count > VariableSummary::kMaxChunks) return true;
   summary.is_counted = true;
   if (facts.storage == Storage::chunked) {
-    const auto totals = indexes_.totals({layout, dataset.space, !dataset.filters.empty()});
+    const auto totals = indexes_.totals({layout, dataset.space, dataset.filters.size()});
     if (!totals) return false;
     summary.stored_chunks = totals->chunks;
     summary.stored_bytes = totals->bytes;
+    summary.masked_chunks = totals->masked;
     return true;
   }
   if (facts.storage == Storage::contiguous && (layout.address == kNoAddress || layout.bytes == 0)) return true;

@@ -91,6 +91,19 @@ Result<> Recoding::prepare_packing() {
   return {};
 }
 
+Result<bool> Recoding::prepare_masked() {
+  is_in_place_ = true;
+  if (dataset_.facts().storage != Storage::chunked) return false;
+  CODECFS_ASSIGN(form_, dataset_.file_form());
+  if (!form_.pipeline) return false;
+  pipeline_ = form_.pipeline;
+  raw_partial_chunks_ = dataset_.has_raw_partial_chunks();
+  const ChangeTurn turn(file_);
+  const LibraryLock lock;
+  CODECFS_TRY(file_.begin_writing());
+  return true;
+}
+
 bool Recoding::fits_into_hole() const {
   // Each exchange costs some hundred bytes of metadata, because libhdf5 loses track of free space when it closes the
   // file.
@@ -229,6 +242,7 @@ Result<> Recoding::copy(Progress& progress) {
 
 Result<> Recoding::copy_chunk(uint64_t number) {
   const bool partial = raw_partial_chunks_ && dataset_.is_partial_chunk(number);
+  if (is_in_place_) return partial ? Result<>() : encode_masked(number);
   if (packs_) {
     CODECFS_ASSIGN(const filters::EncodedChunk stored, dataset_.read_as_stored(number, form_));
     return store(number, stored.bytes.bytes(), partial ? 0 : stored.filter_mask);
@@ -244,6 +258,23 @@ Result<> Recoding::copy_chunk(uint64_t number) {
   return store(number, encoded->bytes.bytes(), encoded->filter_mask);
 }
 
+Result<> Recoding::encode_masked(uint64_t number) {
+  CODECFS_ASSIGN(const ChunkInfo stored, dataset_.locate(number));
+  if (!stored.stored || stored.filter_mask == 0) return {};
+  CODECFS_ASSIGN(const Buffer decoded, dataset_.read_file_form(number, form_));
+  const auto encoded = pipeline_->encode(decoded.bytes());
+  if (!encoded)
+    return fail(encoded.error().code, "{}: chunk {}: {}", dataset_.name(), dataset_.facts().grid.name_of(number),
+                encoded.error().reason);
+  if (encoded->filter_mask == stored.filter_mask) return {};
+  {
+    const ChangeTurn turn(file_);
+    const LibraryLock lock;
+    CODECFS_TRY(dataset_.store_recoded(number, encoded->bytes.bytes(), encoded->filter_mask));
+  }
+  return commit_stored(encoded->bytes.size());
+}
+
 Result<> Recoding::store(uint64_t number, Bytes encoded, uint32_t filter_mask) {
   const ChunkGrid& grid = dataset_.facts().grid;
   std::vector<uint64_t> at(grid.rank());
@@ -257,7 +288,15 @@ Result<> Recoding::store(uint64_t number, Bytes encoded, uint32_t filter_mask) {
     if (H5Dwrite_chunk(second_.get(), H5P_DEFAULT, filter_mask, offset.data(), encoded.size(), encoded.data()) < 0)
       return file_.change_failed(fail_library(EIO, "{}: storing chunk {}", dataset_.name(), grid.name_of(number)));
     --file_.changes;
-    uncommitted_ += encoded.size();
+  }
+  return commit_stored(encoded.size());
+}
+
+Result<> Recoding::commit_stored(uint64_t bytes) {
+  {
+    const ChangeTurn turn(file_);
+    const LibraryLock lock;
+    uncommitted_ += bytes;
     if (uncommitted_ < kCommitEvery) return {};
     uncommitted_ = 0;
     CODECFS_TRY(file_.flush_in_library());

@@ -48,6 +48,9 @@ class Recoding {
   Result<bool> prepare(std::span<const FilterStage> chain);
   /// The same for moving chunks without re-encoding them.
   Result<> prepare_packing();
+  /// For encoding chunks again of which filters were skipped, with the pipeline that is there: copy() replaces each in
+  /// its place, and no exchange() follows. False if only libhdf5 encodes them.
+  Result<bool> prepare_masked();
   /// After exchange(), under the same LibraryLock: whether the file has grown, and the new chunks fit into the free
   /// block.
   [[nodiscard]] bool fits_into_hole() const;
@@ -79,6 +82,8 @@ class Recoding {
 
   Result<bool> prepare_second(const std::vector<FilterStage>& chain);
   Result<> copy_chunk(uint64_t number);
+  Result<> encode_masked(uint64_t number);
+  Result<> commit_stored(uint64_t bytes);
   Result<> store(uint64_t number, Bytes encoded, uint32_t filter_mask);
 
   Result<> exchange_storage();
@@ -102,6 +107,7 @@ class Recoding {
   std::optional<filters::Pipeline> pipeline_;
   bool raw_partial_chunks_ = false;  // partial edge chunks are stored without filters
   bool packs_ = false;               // chunks are moved without re-encoding
+  bool is_in_place_ = false;         // see prepare_masked()
   uint64_t size_before_ = 0;         // of the file, bytes
   uint64_t uncommitted_ = 0;         // bytes; guarded by the LibraryLock
 };

@@ -257,6 +257,9 @@ class Hdf5Source final : public IsolatedSource {
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
     return guarded([&] { return pipelines_.set_filters(id, chain, progress); });
   }
+  Result<> encode_masked_chunks(ObjectId id, Progress& progress) override {
+    return guarded([&] { return pipelines_.encode_masked_chunks(id, progress); });
+  }
 
   // --- commits and the log
 

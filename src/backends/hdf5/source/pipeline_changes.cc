@@ -25,6 +25,14 @@ Result<> PipelineChanges::set_filters(ObjectId id, std::span<const FilterStage> 
   return {};
 }
 
+Result<> PipelineChanges::encode_masked_chunks(ObjectId id, Progress& progress) {
+  const LockGuard one(mutex_);
+  CODECFS_ASSIGN(const DatasetPtr dataset, datasets_.current(id));
+  Recoding recoding(mounted_.file, *dataset);
+  CODECFS_ASSIGN(const bool needed, recoding.prepare_masked());
+  return needed ? recoding.copy(progress) : Result<>();
+}
+
 Result<> PipelineChanges::exchange(ObjectId id, Recoding& recoding, bool& leaves_hole) {
   Result<> done;
   {

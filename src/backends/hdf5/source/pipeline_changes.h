@@ -19,6 +19,8 @@ class PipelineChanges {
 
   /// See TreeEditor::set_filters() of backends/api.
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress);
+  /// See TreeEditor::encode_masked_chunks().
+  Result<> encode_masked_chunks(ObjectId id, Progress& progress);
 
  private:
   Result<> exchange(ObjectId id, Recoding& recoding, bool& leaves_hole);
