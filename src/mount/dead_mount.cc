@@ -1,16 +1,14 @@
 #include "mount/dead_mount.h"
 
-#include <fcntl.h>
 #include <sys/statvfs.h>
 
 #include <chrono>
-#include <filesystem>
 #include <optional>
 #include <thread>
 
 #include "base/log.h"
 #include "base/mount_table.h"
-#include "base/unique_fd.h"
+#include "mount/mount_path.h"
 #include "mount/unmount.h"
 
 namespace codecfs::mount {
@@ -34,22 +32,9 @@ bool is_dead_for_good(const std::string& path) {
   return is_dead(path);
 }
 
-/// Removes trailing "/" and "/.", which would have to be looked up in the dead mount.
-std::string without_end(std::string path) {
-  while (path.size() > 1 && (path.ends_with('/') || path.ends_with("/."))) path.pop_back();
-  return path;
-}
-
-/// Resolves symbolic links without accessing the filesystem of the target. Empty if that is in a dead mount.
-std::string real_path(const std::string& path) {
-  const UniqueFd file(open(path.c_str(), O_PATH | O_CLOEXEC));
-  if (!file) return {};
-  std::error_code error;
-  return std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", file.get()), error).string();
-}
-
 Result<> detach_one(const std::string& path) {
-  const std::optional<MountEntry> entry = mount_at(real_path(path));
+  const Result<std::string> place = path_of_mount(path);
+  const std::optional<MountEntry> entry = place ? mount_at(*place) : std::nullopt;
   // A path inside a dead mount is not a mount point.
   if (!entry) return fail_errno(ENOTCONN, "mount point {}", path);
   if (entry->type != "fuse.codecfs")

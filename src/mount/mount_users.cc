@@ -8,11 +8,12 @@
 #include <climits>
 #include <cstdlib>
 #include <fstream>
-#include <memory>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
 #include "base/directory_stream.h"
+#include "base/mount_table.h"
 
 namespace codecfs::mount {
 namespace {
@@ -61,6 +62,19 @@ std::string_view use_of(const std::string& process, const Place& place) {
   return {};
 }
 
+/// Whether the mount namespace of a process has a mount of this device.
+bool has_mount(const std::string& process, std::string_view device) {
+  std::ifstream table(process + "/mountinfo");
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream fields(line);
+    std::string id;
+    std::string parent;
+    std::string found;
+    if (fields >> id >> parent >> found && found == device) return true;
+  }
+  return false;
+}
+
 /// The name of the program, without characters that would break the line of a message.
 std::string command_of(const std::string& process) {
   std::ifstream file(process + "/comm");
@@ -70,19 +84,41 @@ std::string command_of(const std::string& process) {
   return name;
 }
 
+std::vector<std::string> other_processes() {
+  std::vector<std::string> names = names_in("/proc");
+  std::erase_if(names, [own = std::to_string(getpid())](const std::string& name) {
+    return name.find_first_not_of("0123456789") != std::string::npos || name == own;
+  });
+  return names;
+}
+
 }  // namespace
 
 std::string processes_using(const std::string& mountpoint, size_t most) {
   const Place place(mountpoint);
   std::string text;
   size_t count = 0;
-  for (const std::string& name : names_in("/proc")) {
-    if (name.find_first_not_of("0123456789") != std::string::npos || name == std::to_string(getpid())) continue;
+  for (const std::string& name : other_processes()) {
     const std::string process = "/proc/" + name;
     const std::string_view use = use_of(process, place);
     if (use.empty()) continue;
     if (++count > most) return text + " and more";
     text += fmt::format("{}{} ({}: {})", text.empty() ? "" : ", ", name, command_of(process), use);
+  }
+  return text;
+}
+
+std::string other_mounts_of(const std::string& device) {
+  for (const MountEntry& entry : mount_table())
+    if (entry.device == device) return "at " + entry.path;
+  constexpr size_t kMaxNamed = 5;
+  std::string text;
+  size_t count = 0;
+  for (const std::string& name : other_processes()) {
+    const std::string process = "/proc/" + name;
+    if (!has_mount(process, device)) continue;
+    if (++count > kMaxNamed) return text + " and more";
+    text += fmt::format("{}{} ({})", text.empty() ? "in the mount namespace of " : ", ", name, command_of(process));
   }
   return text;
 }

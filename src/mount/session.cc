@@ -364,6 +364,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   mount.notices.stop();
   if (passthrough != nullptr) passthrough->stop();  // before the session's descriptor is closed
   fuse_session_unmount(session.get());
+  unmount_notifier.unmounted();
   idle.reset();  // after the unmount: until then its requests to the mount can be answered
   manager.stopping(fmt::format("storing what was written to {}", name));
   const Result<> finished = filesystem.finish();

@@ -8,11 +8,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <climits>
-#include <cstdlib>
+#include <chrono>
 #include <cstring>
 #include <fstream>
-#include <memory>
+#include <functional>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -22,10 +21,14 @@
 #include "base/terminal_text.h"
 #include "base/unique_fd.h"
 #include "model/json.h"
+#include "mount/limited_calls.h"
+#include "mount/mount_path.h"
 #include "mount/progress_line.h"
 
 namespace codecfs::mount {
 namespace {
+
+constexpr std::chrono::seconds kLimit{5};  // for the answers of all mounts
 
 /// An extended attribute; none if there is none. `code`: set to the errno of another error.
 std::optional<std::string> attribute(const std::string& path, const char* name, int& code) {
@@ -64,21 +67,76 @@ void read_errors(MountStatus& status) {
   }
 }
 
-MountStatus status_of(const MountEntry& entry) {
+MountStatus described(const MountEntry& entry) {
   MountStatus status;
   status.path = entry.path;
   status.source = entry.source;
   status.read_only = ("," + entry.options + ",").find(",ro,") != std::string::npos;
+  return status;
+}
+
+/// Asks the mount, which may never return.
+void ask(MountStatus& status) {
   int code = 0;
-  const std::optional<std::string> work = attribute(entry.path, "user._Progress", code);
+  const std::optional<std::string> work = attribute(status.path, "user._Progress", code);
   if (code != 0) {
     status.unreachable = code == ENOTCONN ? "its daemon is dead" : std::strerror(code);
-    return status;
+    return;
   }
   if (work) status.work = lines_of(*work);
   read_counters(status);
   read_errors(status);
-  return status;
+}
+
+/// What ask() has found, as bytes for another process.
+std::string packed(const MountStatus& status) {
+  Json counters = Json::array();
+  for (const auto& [name, value] : status.counters) counters.push_back({name, value});
+  return print_json({{"unreachable", status.unreachable},
+                     {"counters", std::move(counters)},
+                     {"work", status.work},
+                     {"errors", status.errors}});
+}
+
+void unpack(const std::string& bytes, MountStatus& status) {
+  const Result<Json> json = parse_json(bytes);
+  if (!json) {
+    status.unreachable = json.error().reason;
+    return;
+  }
+  status.unreachable = member(*json, "unreachable");
+  for (const Json& counter : member(*json, "counters")) status.counters.emplace_back(counter[0], counter[1]);
+  status.work = member(*json, "work").get<std::vector<std::string>>();
+  status.errors = member(*json, "errors").get<std::vector<std::string>>();
+}
+
+/// Asks all mounts at once.
+void ask_all(std::vector<MountStatus>& mounts) {
+  std::vector<std::function<std::string()>> calls;
+  for (const MountStatus& mount : mounts) {
+    calls.emplace_back([mount = MountStatus(mount)]() mutable {
+      ask(mount);
+      return packed(mount);
+    });
+  }
+  const std::vector<Result<std::string>> answers = call_with_limit(calls, kLimit);
+  for (size_t i = 0; i < mounts.size(); ++i) {
+    if (answers[i])
+      unpack(*answers[i], mounts[i]);
+    else
+      mounts[i].unreachable = "its daemon does not answer: " + answers[i].error().reason;
+  }
+}
+
+/// path_of_mount() for a path that may be inside a mount that does not answer.
+Result<std::string> path_within_limit(const std::string& path) {
+  const auto call = [path] {
+    const Result<std::string> place = path_of_mount(path);
+    return place ? "+" + *place : fmt::format("-{}", place.error().reason);
+  };
+  CODECFS_ASSIGN(const std::string answer, std::move(call_with_limit({call}, kLimit).front()));
+  if (!answer.starts_with('+')) return fail(EINVAL, "{}", answer.substr(1));
+  return answer.substr(1);
 }
 
 /// A label's value.
@@ -116,9 +174,7 @@ uint64_t MountStatus::counter(const std::string& name) const {
 Result<std::vector<MountStatus>> status_of_mounts(const std::optional<std::string>& path) {
   std::string wanted;
   if (path) {
-    // A dead mount has no real path, but a name in the table.
-    const std::unique_ptr<char, decltype(&std::free)> real(realpath(path->c_str(), nullptr), &std::free);
-    wanted = real ? real.get() : *path;
+    CODECFS_ASSIGN(wanted, path_within_limit(*path));
   }
   std::vector<MountStatus> mounts;
   std::set<std::string> seen;
@@ -126,9 +182,10 @@ Result<std::vector<MountStatus>> status_of_mounts(const std::optional<std::strin
   for (auto entry = table.rbegin(); entry != table.rend(); ++entry) {
     // Only the top mount of a place can be asked.
     if (!seen.insert(entry->path).second || entry->type != "fuse.codecfs" || (path && entry->path != wanted)) continue;
-    mounts.insert(mounts.begin(), status_of(*entry));
+    mounts.insert(mounts.begin(), described(*entry));
   }
   if (path && mounts.empty()) return fail(EINVAL, "{}: no codecfs mount at this path", *path);
+  ask_all(mounts);
   return mounts;
 }
 

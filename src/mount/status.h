@@ -26,7 +26,9 @@ struct MountStatus {
   [[nodiscard]] uint64_t counter(const std::string& name) const;
 };
 
-/// All mounts of codecfs that this user may access, or the one at `path`: EINVAL if there is none.
+/// All mounts of codecfs that this user may access, or the one at `path`: EINVAL if there is none. A mount that does
+/// not answer within some seconds is listed as unreachable. Asks in child processes: only for a process that has one
+/// thread.
 Result<std::vector<MountStatus>> status_of_mounts(const std::optional<std::string>& path);
 
 std::string status_text(const std::vector<MountStatus>& mounts);

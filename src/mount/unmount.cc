@@ -10,11 +10,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <ranges>
 #include <string_view>
@@ -24,8 +23,10 @@
 #include "base/mount_table.h"
 #include "base/unique_fd.h"
 #include "fs/kernel/unmount_notifier.h"
+#include "mount/mount_path.h"
 #include "mount/mount_users.h"
 #include "mount/progress_line.h"
+#include "mount/wait_notice.h"
 
 namespace codecfs::mount {
 namespace {
@@ -126,36 +127,83 @@ class Listener {
                 getxattr(directory.c_str(), (std::string(fs::kUnmountXattr) + name).c_str(), nullptr, 0) >= 0;
   }
 
-  /// Waits for the status. Returns at once if the daemon is dead or does not support this.
-  [[nodiscard]] Result<> wait() const {
+  /// Waits for the status. Returns at once if the daemon is dead or does not support this. EBUSY if the daemon goes on,
+  /// as `place` is mounted elsewhere, too.
+  [[nodiscard]] Result<> wait(const MountEntry& place) const {
     if (!is_known_) return {};
     const UniqueFd daemon(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!daemon) return fail_errno(errno, "the daemon does not answer");
     std::string said;
-    char part[1024];
-    for (;;) {
-      const ssize_t count = read(daemon.get(), part, sizeof part);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) break;
-      said.append(part, static_cast<size_t>(count));
+    CODECFS_TRY(wait_for_end(daemon.get(), place, said));
+    {
+      const WaitNotice notice(fmt::format("waiting for the daemon of {}, which stores what was written", place.path));
+      while (receive(daemon.get(), said)) continue;
     }
+    // A daemon of an earlier version does not report this.
+    if (said.starts_with(fs::UnmountNotifier::kUnmounted)) said.erase(0, fs::UnmountNotifier::kUnmounted.size());
     if (said == fs::UnmountNotifier::kStored) return {};
     while (said.ends_with('\n')) said.pop_back();
     return fail(EIO, "{}", said.empty() ? "the daemon ended without a word: what was not stored is lost" : said);
   }
 
  private:
+  /// False at the end.
+  static bool receive(int daemon, std::string& said) {
+    char part[1024];
+    const ssize_t count = read(daemon, part, sizeof part);
+    if (count > 0) said.append(part, static_cast<size_t>(count));
+    return count > 0 || (count < 0 && errno == EINTR);
+  }
+
+  /// Waits until the kernel has told the daemon that nothing has the mount any more.
+  static Result<> wait_for_end(int daemon, const MountEntry& place, std::string& said) {
+    using std::chrono::seconds;
+    constexpr seconds kSilent{1};
+    constexpr seconds kForCopies{10};
+    constexpr seconds kForUnknown{60};
+    const auto began = std::chrono::steady_clock::now();
+    bool has_told = false;
+    while (said.empty()) {
+      pollfd event{daemon, POLLIN, 0};
+      const int count = poll(&event, 1, 500);
+      if (count > 0 && !receive(daemon, said)) return {};
+      const auto waited = std::chrono::steady_clock::now() - began;
+      if (count > 0 || waited < kSilent) continue;
+      const std::string copies = other_mounts_of(place.device);
+      if (!std::exchange(has_told, true))
+        WaitNotice::print(fmt::format("{} is unmounted here; waiting for {}", place.path,
+                                      copies.empty() ? "its daemon to end" : "the end of its mount " + copies));
+      if (!copies.empty() && waited >= kForCopies)
+        return fail(
+            EBUSY,
+            "{} is unmounted here, but it is still mounted {}: its daemon goes on, and has the source open, until "
+            "it is unmounted there, too",
+            place.path, copies);
+      if (waited >= kForUnknown)
+        return fail(
+            EBUSY,
+            "{} is unmounted here, but its daemon goes on: it serves a request, or processes that cannot be seen "
+            "from here have a copy of the mount or a file in it",
+            place.path);
+    }
+    return {};
+  }
+
   UniqueFd socket_;
   bool is_known_ = false;
 };
 
-/// The mount point as in the mount table. EINVAL if the top mount there is not a codecfs mount.
-Result<std::string> mountpoint_of_ours(const std::string& directory) {
-  const std::unique_ptr<char, decltype(&std::free)> path(realpath(directory.c_str(), nullptr), &std::free);
-  if (!path) return fail_errno(errno, "{}", directory);
-  const std::optional<MountEntry> mount = mount_at(path.get());
+/// The top mount at a path. EINVAL if it is not a codecfs mount.
+Result<MountEntry> mount_of_ours(const std::string& directory) {
+  CODECFS_ASSIGN(const std::string path, path_of_mount(directory));
+  std::optional<MountEntry> mount = mount_at(path);
   if (!mount || mount->type != "fuse.codecfs") return fail(EINVAL, "{}: no codecfs mount at this path", directory);
-  return std::string(path.get());
+  return *std::move(mount);
+}
+
+std::string waiting_for_daemon(const std::string& directory) {
+  return fmt::format("waiting for the daemon of {} to store what was written; if this is interrupted, {} stays mounted",
+                     directory, directory);
 }
 
 }  // namespace
@@ -184,23 +232,29 @@ bool detach_mount(const std::string& directory) {
 }
 
 Result<int> unmount_for_umount(const std::string& directory, bool lazy, bool force) {
+  std::optional<WaitNotice> notice(waiting_for_daemon(directory));
   if (!lazy && !force) CODECFS_TRY(store(directory));
+  MountEntry place = mount_at(directory).value_or(MountEntry());
+  place.path = directory;
   const Listener listener(directory);
+  notice.reset();
   const int code = run_umount(directory, lazy);
   // A detached mount lives until its files are closed: do not wait.
-  if (code == 0 && !lazy) CODECFS_TRY(listener.wait());
+  if (code == 0 && !lazy) CODECFS_TRY(listener.wait(place));
   if (code != 0 && !force && !processes_using(directory).empty()) return stays_mounted(directory);
   return code;
 }
 
 Result<> unmount(const std::string& directory) {
-  CODECFS_ASSIGN(const std::string mountpoint, mountpoint_of_ours(directory));
-  const Result<> stored = store(mountpoint);
+  CODECFS_ASSIGN(const MountEntry place, mount_of_ours(directory));
+  std::optional<WaitNotice> notice(waiting_for_daemon(place.path));
+  const Result<> stored = store(place.path);
   // If the daemon is dead, only the mount is left to remove.
   if (!stored && stored.error().code != ENOTCONN) return stored;
-  const Listener listener(mountpoint);
-  if (run_umount(mountpoint, false) != 0) return stays_mounted(mountpoint);
-  return listener.wait();
+  const Listener listener(place.path);
+  notice.reset();
+  if (run_umount(place.path, false) != 0) return stays_mounted(place.path);
+  return listener.wait(place);
 }
 
 }  // namespace codecfs::mount

@@ -31,11 +31,12 @@ bool detach_mount(const std::string& directory);
 
 /// What umount(8) needs from umount.fuse.codecfs: stores (unless `lazy` or `force`), unmounts, and waits for the daemon
 /// (unless `lazy`). Returns the exit code of umount, which reports its own errors; EIO and others if not all data could
-/// be stored.
+/// be stored; EBUSY if the daemon goes on because the mount exists elsewhere, too.
 Result<int> unmount_for_umount(const std::string& directory, bool lazy, bool force);
 
 /// codecfs unmount DIRECTORY: the same, only for mounts of codecfs. EINVAL if there is none; EBUSY if it is in use
-/// (umount's own message is on stderr); EIO and others if not all data could be stored.
+/// (umount's own message is on stderr), or if the daemon goes on, as above; EIO and others if not all data could be
+/// stored. What takes seconds is said on stderr.
 Result<> unmount(const std::string& directory);
 
 }  // namespace codecfs::mount

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 
 from conftest import CODECFS, DATA, Mount
@@ -60,3 +61,25 @@ def test_a_dead_mount(place):
     [found] = json.loads(status("--json", dead.path))
     assert "dead" in found["unreachable"] and "dead" in status(dead.path)
     assert re.search(r"^codecfs_up.* 0$", status("--prometheus", dead.path), re.M)
+
+
+def test_a_daemon_that_does_not_answer(tmp_path, mount):
+    """Stopped. Its mount is listed with the reason, and does not hold up the others."""
+    stopped, other = (mount(DATA / f"hdf5/{name}.h5", "ro") for name in ("layouts", "links"))
+    directory = stopped.path / "inside"
+    stopped.process.send_signal(signal.SIGSTOP)
+    try:
+        for words in ([], [stopped.path], [other.path]):
+            text = status(*words)
+            assert str(other.path) in text or words == [stopped.path]
+            assert words == [other.path] or str(stopped.path) in text
+        found = {entry["mountpoint"]: entry for entry in json.loads(status("--json"))}
+        assert "does not answer" in found[str(stopped.path)]["unreachable"]
+        assert found[str(other.path)]["counters"] and "unreachable" not in found[str(other.path)]
+        lines = status("--prometheus").splitlines()
+        ups = {line.split('"')[1]: line[-1] for line in lines if line.startswith("codecfs_up{")}
+        assert ups[str(stopped.path)] == "0" and ups[str(other.path)] == "1"
+        assert "no answer" in status(directory, code=32)
+    finally:
+        stopped.process.send_signal(signal.SIGCONT)
+    assert "unreachable" not in json.loads(status("--json", stopped.path))[0]

@@ -105,3 +105,43 @@ def test_a_daemon_that_died(place, source):
         process.send_signal(signal.SIGKILL)
     done = run("-u", place)
     assert done.returncode == 0 and not is_mounted(place), done.stderr
+
+
+def test_a_copy_in_another_mount_namespace(tmp_path, source):
+    """The daemon serves the copy. The command says who has it, and does not wait for ever; what was written is in the source's log."""
+    place = tmp_path / "mnt"
+    assert run("-o", "mkdir,commit=3600", source, place).returncode == 0
+    with subprocess.Popen(["unshare", "-m", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE) as copy:
+        try:
+            copy.stdout.readline()
+            write(place)
+            done = run("-u", place)
+            assert done.returncode == 32 and f"{copy.pid} (sleep)" in done.stderr.splitlines()[-1], done.stderr
+            assert "still mounted in the mount namespace of" in done.stderr and "waiting for" in done.stderr, done.stderr
+            assert not is_mounted(place)
+        finally:
+            copy.kill()
+    with opened(source) as f:
+        assert np.array_equal(f["v"][...], DATA)
+
+
+def test_a_second_place_of_the_mount(tmp_path, place, source):
+    assert run("-o", "mkdir", source, place).returncode == 0
+    other = tmp_path / "other"
+    other.mkdir()
+    subprocess.run(["mount", "--bind", place, other], check=True)
+    try:
+        done = run("-u", place)
+        assert done.returncode == 32 and f"still mounted at {other}" in done.stderr, done.stderr
+    finally:
+        assert run("-u", other).returncode == 0
+
+
+def opened(path):
+    """The file, when the daemon has released it."""
+    for _ in range(300):
+        try:
+            return h5py.File(path, "r+")
+        except BlockingIOError:
+            time.sleep(0.1)
+    raise RuntimeError("still locked")

@@ -36,6 +36,12 @@ Result<> UnmountNotifier::add_listener(std::string_view name) {
   return {};
 }
 
+void UnmountNotifier::unmounted() {
+  const LockGuard lock(mutex_);
+  for (const UniqueFd& listener : listeners_)
+    (void)send(listener.get(), kUnmounted.data(), kUnmounted.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 UnmountNotifier::~UnmountNotifier() {
   for (const UniqueFd& listener : listeners_) (void)send(listener.get(), result_.data(), result_.size(), MSG_NOSIGNAL);
 }

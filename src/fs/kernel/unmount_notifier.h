@@ -1,7 +1,8 @@
 #pragma once
 // Lets a program that unmounts wait until the daemon has stored everything and released the source: the program opens
 // an abstract Unix socket, sends its name to the daemon, unmounts, and reads the result of the last commit from the
-// socket. All functions are thread-safe unless noted otherwise.
+// socket, before it that the last mount of the filesystem is gone. All functions are thread-safe unless noted
+// otherwise.
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -37,10 +38,13 @@ class UnmountNotifier {
 
   /// Connects to the socket of a waiting program. EBUSY: there are too many; ECONNREFUSED and similar.
   Result<> add_listener(std::string_view name);
+  /// Reports that nothing has the filesystem any more, so that the listeners need not ask what keeps it.
+  void unmounted();
   /// Sets the message for all listeners; without it they conclude that the daemon died. Call it from one thread, before
   /// destruction.
   void set_result(const Result<>& ended) { result_ = ended ? std::string(kStored) : ended.error().reason + "\n"; }
 
+  static constexpr std::string_view kUnmounted = "unmounted\n";
   static constexpr std::string_view kStored = "stored\n";
 
  private:

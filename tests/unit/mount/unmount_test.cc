@@ -103,6 +103,15 @@ TEST_F(UnmountTest, WhatTheDaemonCouldNotStoreIsTheError) {
   EXPECT_EQ(unmounted.error().reason, "t.h5: No space left on device");
 }
 
+TEST_F(UnmountTest, TheEndOfTheLastMountIsNoStatus) {
+  mount_here();
+  final_status_ = std::string(fs::UnmountNotifier::kUnmounted) + std::string(fs::UnmountNotifier::kStored);
+  EXPECT_TRUE(unmount(path_));
+  final_status_ = std::string(fs::UnmountNotifier::kUnmounted) + "t.h5: No space left on device\n";
+  std::filesystem::remove(programs_.directory() / "calls");
+  EXPECT_EQ(unmount(path_).error().reason, "t.h5: No space left on device");
+}
+
 TEST_F(UnmountTest, ADaemonThatEndsWithoutAStatusIsAnError) {
   mount_here();
   final_status_ = "";
