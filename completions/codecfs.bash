@@ -8,7 +8,7 @@ _codecfs_words_of() {
   case $1 in
     info | verify | compare) echo "--json -O --options --help" ;;
     recode) echo "--dry-run --estimate -F --filter -O --options --help" ;;
-    convert) echo "--format --portable --resume --skip -F --filter -O --options --help" ;;
+    convert) echo "--format --portable --resume --skip --skip-unsupported -F --filter -O --options --help" ;;
     refs) echo "-o --output --parquet --url -O --options --help" ;;
     status) echo "--json --prometheus --help" ;;
     set | unmount | check | recover | compact) echo "--help" ;;

@@ -28,6 +28,8 @@ class ConvertCommand final : public Command {
         "\nDEST appears when it is complete and durable. Until then it is DEST.codecfs-partial; after an\n"
         "interruption --resume goes on where it ended. At s3:// URLs Zarr is written below DEST itself, and is a\n"
         "store once it is complete.\n"
+        "\nWhat cannot be read, or has no form in DEST, makes the command fail and name it. --skip leaves it out, and\n"
+        "--skip-unsupported what is whole but has no form; both list what is left out.\n"
         "\nExamples:\n"
         "  codecfs convert era5.nc era5.zarr\n"
         "  codecfs convert --format zarr3 -F '*,shuffle|zstd,3' era5.nc era5.zarr\n"
@@ -45,6 +47,8 @@ class ConvertCommand final : public Command {
     parser.add_values(
         "--skip", skip_,
         {.group = "Options", .text = "leave this variable or group out; may be repeated", .value = "PATH"});
+    parser.add_flag("--skip-unsupported", skip_unsupported_,
+                    {.group = "Options", .text = "leave out the variables that the format of DEST has no form for"});
     options_.declare_with_rules(parser);
   }
   Result<> check() override {
@@ -63,6 +67,11 @@ class ConvertCommand final : public Command {
   }
 
  private:
+  static void tell(const commands::LeftOut& left_out) {
+    std::fprintf(stderr, "codecfs: %s%s\n", left_out.is_allowed ? "left out: " : "",
+                 printable(left_out.reason).c_str());
+  }
+
   Result<commands::Converted> convert() {
     commands::catch_signals();
     CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_));
@@ -70,6 +79,8 @@ class ConvertCommand final : public Command {
                                      .rules = options_.rules(),
                                      .rules_text = {},
                                      .skip = skip_,
+                                     .skip_unsupported = skip_unsupported_,
+                                     .told = tell,
                                      .portable = portable_,
                                      .resume = resume_,
                                      .compact = compact_source};
@@ -84,6 +95,7 @@ class ConvertCommand final : public Command {
   std::string destination_;
   std::string format_;
   std::vector<std::string> skip_;
+  bool skip_unsupported_ = false;
   bool portable_ = false;
   bool resume_ = false;
   DatasetOptions options_;

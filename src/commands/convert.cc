@@ -8,17 +8,17 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <iterator>
-#include <span>
 #include <utility>
 
 #include "backends/api/source_copy.h"
 #include "base/file_io.h"
 #include "base/progress_reporter.h"
+#include "commands/conversion.h"
 #include "commands/convert_file.h"
 #include "commands/convert_objects.h"
 #include "commands/convert_target.h"
 #include "commands/dataset_info.h"
+#include "commands/omissions.h"
 #include "commands/partial.h"
 #include "commands/tree_files.h"
 #include "commands/walk.h"
@@ -40,6 +40,7 @@ Json identity_of(const Source& source, const std::string& name, const ConvertOpt
           {"format", name_of(options.format)},
           {"filters", options.rules_text},
           {"skip", options.skip},
+          {"skip_unsupported", options.skip_unsupported},
           {"portable", options.portable}};
 }
 
@@ -50,199 +51,6 @@ bool is_below(const std::string& path, const std::string& directory) {
   const auto top = std::filesystem::canonical(directory, error);
   return !error && std::ranges::mismatch(top, parent).in1 == top.end();
 }
-
-class Conversion {
- public:
-  Conversion(TreeFiles& from, ConvertTarget& to, bool resumed, const std::vector<std::string>& skip,
-             ProgressReporter& progress)
-      : from_(from), to_(to), resumed_(resumed), skip_(skip), progress_(progress) {}
-
-  Result<Converted> run() {
-    CODECFS_TRY(copy_directory(TreeFiles::root(), to_.root(), ""));
-    CODECFS_TRY(copy_batch());
-    warn_of_links();
-    done_.chunks = chunks_;
-    done_.bytes = bytes_;
-    done_.present = present_;
-    return std::move(done_);
-  }
-
- private:
-  using Directory = ConvertTarget::Directory;
-  struct Chunk {
-    TreeFiles::Ino from;
-    Directory to;
-    std::string name;
-    std::string path;
-  };
-
-  struct LinksMade {
-    uint64_t count = 0;
-    std::string first;
-    [[nodiscard]] std::string text() const {
-      return count == 1 ? "the link " + first : fmt::format("{} links (the first is {})", count, first);
-    }
-  };
-
-  /// Whether it is the content of the variable that fails, and not the disk.
-  static bool is_of_variable(int code) { return code == EOPNOTSUPP || code == EIO; }
-
-  static bool is_metadata(std::string_view name) { return name.starts_with(".z") || name == "zarr.json"; }
-
-  Result<> copy_directory(TreeFiles::Ino from, const Directory& to, const std::string& path) {
-    bool has_attributes = false;
-    return from_.list(from, [&](const TreeFiles::Item& item) -> Result<> {
-      if (interrupted) return fail(ECANCELED, "interrupted");
-      const std::string item_path = path + "/" + item.name;
-      if (is_skipped(item_path)) return {};
-      if (item.type == S_IFLNK) return copy_link(from, to, item.name, item_path);
-      if (item.type == S_IFDIR) {
-        CODECFS_ASSIGN(const TreeFiles::Ino below, from_.find(from, item.name));
-        CODECFS_ASSIGN(const Directory made, to_.make_directory(to, item.name));
-        return copy_directory(below, made, item_path);
-      }
-      if (item.name == "_Filter" || item.name == "_Codecs") return {};
-      if (item.name == ".zarray" && to_.consolidates()) {
-        CODECFS_ASSIGN(has_attributes, copy_attributes_first(from, to, path));
-      }
-      if (item.name == ".zattrs" && has_attributes) return {};
-      if (is_metadata(item.name)) return copy_metadata(from, to, item.name, item_path);
-      chunks_waiting_.push_back({from, to, item.name, item_path});
-      return chunks_waiting_.size() < kBatch ? Result<>() : copy_batch();
-    });
-  }
-
-  /// Copies .zattrs before .zarray, so that the array is made with its attributes and dimensions: to set them later
-  /// looks at all dimensions of an HDF5 file. Returns whether it was copied: there, and without a _FillValue, which
-  /// would have to be compared with that of the array.
-  Result<bool> copy_attributes_first(TreeFiles::Ino from, const Directory& to, const std::string& path) {
-    constexpr const char* kAttributes = ".zattrs";
-    const Result<TreeFiles::Ino> file = from_.find(from, kAttributes);
-    if (!file && file.error().code == ENOENT) return false;
-    if (!file) return std::unexpected(file.error());
-    bool has_fill = false;
-    CODECFS_TRY(from_.read(*file, [&](Bytes content) -> Result<> {
-      const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
-      has_fill = text.find(kFillAttribute) != text.npos;
-      return {};
-    }));
-    if (has_fill) return false;
-    CODECFS_TRY(copy_metadata(from, to, kAttributes, path + "/" + kAttributes));
-    return true;
-  }
-
-  Result<> copy_metadata(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path) {
-    if (name == ".zmetadata" && (to_.consolidates() || path != "/.zmetadata")) return {};
-    CODECFS_ASSIGN(const TreeFiles::Ino file, from_.find(from, name));
-    return from_.read(file, [&](Bytes content) -> Result<> {
-      std::string shortened;
-      if (!skip_.empty()) {
-        const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
-        const std::string directory = path.substr(0, path.size() - name.size());
-        CODECFS_ASSIGN(shortened, without_skipped(text, name, directory));
-        content = std::as_bytes(std::span(shortened));
-      }
-      const Result<> written = to_.write(to, name, content);
-      if (written) return {};
-      const bool is_for_filters = written.error().reason.find("no filter") != std::string::npos;
-      return fail(written.error().code, "{}: {}{}", path, written.error().reason,
-                  is_for_filters ? "; -F gives the variable other filters" : "");
-    });
-  }
-
-  [[nodiscard]] bool is_skipped(std::string_view path) const {
-    return std::ranges::any_of(skip_, [&](const std::string& skipped) { return is_within(path, skipped); });
-  }
-
-  /// A metadata file of `directory` ("/g/") without what it says about skipped members.
-  [[nodiscard]] Result<std::string> without_skipped(std::string_view text, std::string_view name,
-                                                    const std::string& directory) const {
-    CODECFS_ASSIGN(Json json, parse_json(text));
-    Json* members = &json;
-    if (name == "zarr.json" && json.contains("consolidated_metadata")) {
-      members = &json["consolidated_metadata"];
-    } else if (name != ".zmetadata") {
-      return std::string(text);
-    }
-    if (!members->contains("metadata") || !(*members)["metadata"].is_object()) return std::string(text);
-    members = &(*members)["metadata"];
-    for (auto member = members->begin(); member != members->end();)
-      member = is_skipped(directory + member.key()) ? members->erase(member) : std::next(member);
-    return print_json(json, 4) + "\n";
-  }
-
-  Result<> copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path) {
-    CODECFS_ASSIGN(const TreeFiles::Ino link, from_.find(from, name));
-    CODECFS_ASSIGN(const std::string target, from_.link_target(link));
-    if (const Result<> made = to_.make_link(to, name, target); !made) {
-      done_.warnings.push_back(fmt::format("{}: the link to {} was left out: {}", path, target, made.error().reason));
-      return {};
-    }
-    LinksMade& links = target.starts_with(kExternalLink) ? external_links_ : links_;
-    if (links.count++ == 0) links.first = fmt::format("{} -> {}", path, target);
-    return {};
-  }
-
-  /// HDF5's links are part of the file; Zarr has none.
-  void warn_of_links() {
-    if (links_.count > 0)
-      done_.warnings.push_back(fmt::format(
-          "{} became symbolic links, which Zarr does not know: readers see what they lead to once more, and object "
-          "stores do not keep them",
-          links_.text()));
-    if (external_links_.count > 0)
-      done_.warnings.push_back(
-          fmt::format("{} to other files became symbolic links that lead nowhere", external_links_.text()));
-  }
-
-  Result<> copy_batch() {
-    CODECFS_TRY(in_parallel(
-        chunks_waiting_.size(), [&](uint64_t i) { return copy_chunk(chunks_waiting_[i]); },
-        std::max(from_.reads_at_once(), to_.files_at_once())));
-    chunks_waiting_.clear();
-    return {};
-  }
-
-  Result<> copy_chunk(const Chunk& chunk) {
-    CODECFS_ASSIGN(const TreeFiles::Ino file, from_.find(chunk.from, chunk.name));
-    progress_.add(1);
-    if (resumed_) {
-      CODECFS_ASSIGN(const uint64_t size, from_.size(file));
-      CODECFS_ASSIGN(const bool is_done, to_.has(chunk.to, chunk.name, size));
-      if (is_done) {
-        ++present_;
-        return {};
-      }
-    }
-    const Result<> copied = [&]() -> Result<> {
-      CODECFS_TRY(from_.check_shard(file));  // its bytes are not looked at
-      return from_.read(file, [&](Bytes content) -> Result<> {
-        bytes_ += content.size();
-        return to_.write(chunk.to, chunk.name, content);
-      });
-    }();
-    if (!copied)
-      return fail(copied.error().code, "{}: {}{}", chunk.path, copied.error().reason,
-                  is_of_variable(copied.error().code) ? "; --skip VAR leaves a variable out" : "");
-    ++chunks_;
-    return {};
-  }
-
-  static constexpr size_t kBatch = 1024;  // chunks
-
-  TreeFiles& from_;
-  ConvertTarget& to_;
-  const bool resumed_;
-  const std::vector<std::string>& skip_;
-  ProgressReporter& progress_;
-  std::vector<Chunk> chunks_waiting_;
-  LinksMade links_;
-  LinksMade external_links_;
-  std::atomic<uint64_t> chunks_ = 0;
-  std::atomic<uint64_t> bytes_ = 0;
-  std::atomic<uint64_t> present_ = 0;
-  Converted done_;
-};
 
 bool has_shards(const DatasetInfo& info) {
   return std::ranges::any_of(info.nodes, [](const InfoNode& node) {
@@ -299,12 +107,31 @@ Result<> check_skips(std::vector<std::string>& skip, const DatasetInfo& info) {
     const auto is_it = [&](const InfoNode& node) { return !node.path.empty() && "/" + node.path == skipped; };
     if (std::ranges::none_of(info.nodes, is_it)) return fail(EINVAL, "--skip {}: not in {}", skipped, info.source);
   }
+  return {};
+}
+
+/// EINVAL for a rule that names a variable and cannot give it its filters.
+Result<> check_rules(TreeFiles& from, fs::View view, const DatasetInfo& info, const Omissions& omissions,
+                     std::vector<std::string>& warnings) {
+  fs::MountRules& rules = from.filesystem().rules();
+  CODECFS_TRY(rules.check(fs::MountRules::Unknown::is_refused));
+  if (from.filesystem().context().rules.empty()) return {};
+  std::string first;
+  size_t count = 0;
   for (const InfoNode& node : info.nodes) {
-    const std::string node_path = "/" + node.path;
-    const auto covers = [&](const std::string& skipped) { return is_within(node_path, skipped); };
-    if (node.error && std::ranges::none_of(skip, covers))
-      return fail(node.error->code, "{}: {}; --skip {} leaves it out", node_path, node.error->reason, node_path);
+    const std::string path = node.path.empty() ? "" : "/" + node.path;
+    if (!node.variable || !node.variable->facts || omissions.covers("/" + node.path)) continue;
+    const Result<> ruled = from.filesystem().forms().check_ruled(view, path, *node.variable->facts);
+    if (ruled) continue;
+    const std::string& reason = ruled.error().reason;
+    if (ruled.error().code == EINVAL || rules.have_name_of(path))
+      return fail(EINVAL, "filter rule {}: {}", rules.texts_for(path), reason);
+    if (count++ == 0) first = reason;
   }
+  if (count > 0)
+    warnings.push_back(fmt::format("{} not given the filters of the rule for all variables: {}{}",
+                                   count == 1 ? "1 variable is" : fmt::format("{} variables are", count),
+                                   count == 1 ? "" : "the first is ", first));
   return {};
 }
 
@@ -313,6 +140,8 @@ using MakeTarget = std::function<Result<ConvertTarget*>(fs::View view)>;
 
 Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo& info, ConvertOptions options,
                                bool resumed, const MakeTarget& make_target) {
+  Omissions omissions(options);
+  omissions.add_found(info, false);
   ProgressReporter progress(fmt::format("converting {}", info.source), ProgressReporter::Unit::chunks);
   progress.expect(count_files(info, options.format == DatasetFormat::zarr3));
   const fs::View view = view_for(options.format, *source, info);
@@ -321,11 +150,22 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   TreeFiles from(
       std::move(source),
       {.rules = std::move(options.rules), .view = view, .consolidates_groups = false, .portable = options.portable});
-  CODECFS_TRY(from.filesystem().rules().check());
-  CODECFS_ASSIGN(ConvertTarget* const target, make_target(view));
-  Result<Converted> done = Conversion(from, *target, resumed, options.skip, progress).run();
+  std::vector<std::string> warnings;
+  CODECFS_TRY(check_rules(from, view, info, omissions, warnings));
+  const bool is_hopeless = omissions.fails();
+  const bool may_refuse = options.format == DatasetFormat::hdf5 || options.format == DatasetFormat::zip;
+  const std::unique_ptr<ConvertTarget> none = make_checking_target();
+  ConvertTarget* target = none.get();
+  if (!is_hopeless || may_refuse) {
+    CODECFS_ASSIGN(target, make_target(view));
+  }
+  Result<Converted> done = Conversion(from, *target, resumed, info, omissions, progress).run();
   const Result<> finished = target->finish();  // what was done so far is kept after an error, too
-  if (done) CODECFS_TRY(finished);
+  if (!done && is_hopeless && !resumed) return fail(EINVAL, "{}", done.error().reason);  // nothing is worth keeping
+  if (!done) return done;
+  CODECFS_TRY(finished);
+  omissions.tell_allowed();
+  done->warnings.insert(done->warnings.begin(), warnings.begin(), warnings.end());
   return done;
 }
 

@@ -25,13 +25,24 @@ std::string_view name_of(DatasetFormat format);
 /// By the ending of the name: .h5, .hdf5, .he5, .nc, .nc4; .zip; else Zarr in the version of the source, or v2.
 DatasetFormat format_for(const std::string& destination, const Source& source);
 
+struct LeftOut {
+  std::string path;
+  std::string reason;       // begins with the path
+  bool is_allowed = false;  // by `skip` or `skip_unsupported`
+};
+
 struct ConvertOptions {
   DatasetFormat format = DatasetFormat::zarr;
   filters::FilterRules rules;
   std::string rules_text;         // the same as text, to recognise an interrupted conversion
   std::vector<std::string> skip;  // paths of variables and groups that are left out ("/g/v")
-  bool portable = false;          // Zarr v3: only codecs that every reader has
-  bool resume = false;            // go on with what an interrupted conversion has left
+  /// Leaves out the variables that the format of the new dataset has no form for, but nothing that cannot be read.
+  bool skip_unsupported = false;
+  /// Called for each variable or group that is left out; before an error, for each that makes the conversion fail if
+  /// there are several.
+  std::function<void(const LeftOut&)> told;
+  bool portable = false;  // Zarr v3: only codecs that every reader has
+  bool resume = false;    // go on with what an interrupted conversion has left
   /// Removes the unused space of an HDF5 file: compact_source().
   std::function<Result<std::string>(const std::string& path, const std::function<bool()>& cancelled)> compact;
 };
@@ -44,9 +55,10 @@ struct Converted {
 };
 
 /// Creates `destination`; for a URL see convert_objects.h. It is made beside it, under the name
-/// DESTINATION.codecfs-partial, and renamed when it is complete and durable. EINVAL if nothing has a path of `skip`;
-/// EEXIST if `destination` exists, or a partial one unless `resume` is set; ECANCELED and other errors: the partial one
-/// stays, except after those (as EINVAL) that would come again. `name`: the source as the user named it.
+/// DESTINATION.codecfs-partial, and renamed when it is complete and durable. EINVAL if nothing has a path of `skip`,
+/// if a rule cannot give a variable that it names its filters, or if something cannot be converted and may not be left
+/// out; EEXIST if `destination` exists, or a partial one unless `resume` is set; ECANCELED and other errors: the
+/// partial one stays, except after those (as EINVAL) that would come again. `name`: the source as the user named it.
 Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
                           ConvertOptions options);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/api/source_copy.h"
+#include "commands/omissions.h"
 #include "commands/recode.h"
 #include "commands/tree_files.h"
 #include "commands/walk.h"
@@ -113,12 +114,14 @@ bool has_no_data(const DatasetInfo& info, const std::string& path) {
 Result<> recode_copy(const std::string& copy_path, const DatasetInfo& info, filters::FilterRules rules,
                      std::vector<std::string>& warnings) {
   if (rules.empty()) return {};
+  const std::vector<std::string> named = rules.names();
   CODECFS_ASSIGN(std::unique_ptr<Source> copy, open_source(copy_path, true));
   std::optional<Error> refused;
   const auto told = [&](const Recoded& variable) {
     if (!variable.refused) return;
     const Error& error = *variable.refused;
-    if (has_no_data(info, variable.path))
+    const bool is_named = std::ranges::find(named, variable.path) != named.end();
+    if (has_no_data(info, variable.path) && !is_named)
       warnings.push_back("the filters are not changed: " + with_path(variable.path, error.reason));
     else if (!refused)
       refused = Error{error.code, with_path(variable.path, error.reason)};
@@ -144,7 +147,7 @@ Result<> compact_copy(const Partial& partial, const ConvertOptions& options, std
 
 Result<> check_rules(std::unique_ptr<Source> source, const filters::FilterRules& rules) {
   TreeFiles tree(std::move(source), {.rules = rules, .read_only = true});
-  return tree.filesystem().rules().check();
+  return tree.filesystem().rules().check(fs::MountRules::Unknown::is_refused);
 }
 
 }  // namespace
@@ -152,6 +155,9 @@ Result<> check_rules(std::unique_ptr<Source> source, const filters::FilterRules&
 Result<Converted> convert_file(Partial& partial, std::unique_ptr<Source> source, const DatasetInfo& info,
                                ConvertOptions options) {
   Converted done;
+  Omissions omissions(options);
+  omissions.add_found(info, true);
+  if (omissions.fails()) return std::unexpected(omissions.error());
   CODECFS_TRY(check_other_files(partial, info, options.skip, done.warnings));
   CODECFS_TRY(check_rules(std::move(source), options.rules));
   if (!partial.is_copied()) {
@@ -175,6 +181,7 @@ Result<Converted> convert_file(Partial& partial, std::unique_ptr<Source> source,
     done.chunks += node.variable->stored_chunks;
     done.bytes += node.variable->stored_bytes;
   }
+  omissions.tell_allowed();
   return done;
 }
 

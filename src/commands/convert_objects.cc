@@ -72,6 +72,16 @@ Result<ConvertTarget::Directory> ObjectTarget::make_directory(const Directory& p
   return Directory{parent.path + name + "/", 0};
 }
 
+Result<> ObjectTarget::remove_directory(const Directory&, const Directory& directory, const std::string&) {
+  std::string token;
+  do {
+    CODECFS_ASSIGN(remote::ObjectList page, client_->list(prefix_ + directory.path, false, token));
+    for (const remote::ListedObject& object : page.objects) CODECFS_TRY(client_->remove(object.key));
+    token = std::move(page.next);
+  } while (!token.empty());
+  return {};
+}
+
 Result<bool> ObjectTarget::has(const Directory& directory, const std::string& name, uint64_t size) {
   const auto found = sizes_.find(directory.path + name);
   return found != sizes_.end() && found->second == size;

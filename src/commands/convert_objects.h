@@ -24,6 +24,7 @@ class ObjectTarget final : public ConvertTarget {
 
   [[nodiscard]] Directory root() const override { return {"", 0}; }
   Result<Directory> make_directory(const Directory& parent, const std::string& name) override;
+  Result<> remove_directory(const Directory& parent, const Directory& directory, const std::string& name) override;
   Result<bool> has(const Directory& directory, const std::string& name, uint64_t size) override;
   Result<> write(const Directory& directory, const std::string& name, Bytes content) override;
   Result<> make_link(const Directory& directory, const std::string& name, const std::string& target) override;

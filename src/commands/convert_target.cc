@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "base/file_io.h"
 #include "base/unique_fd.h"
 
@@ -22,6 +24,13 @@ class DirectoryTarget final : public ConvertTarget {
     Directory made{parent.path + "/" + name, 0};
     if (mkdir(made.path.c_str(), 0777) != 0 && errno != EEXIST) return fail_errno(errno, "{}", made.path);
     return made;
+  }
+
+  Result<> remove_directory(const Directory&, const Directory& directory, const std::string&) override {
+    std::error_code error;
+    std::filesystem::remove_all(directory.path, error);
+    if (error) return fail(error.value(), "{}: {}", directory.path, error.message());
+    return {};
   }
 
   Result<bool> has(const Directory& directory, const std::string& name, uint64_t size) override {
@@ -75,6 +84,9 @@ class TreeTarget final : public ConvertTarget {
     CODECFS_ASSIGN(const TreeFiles::Ino made, tree_.make_directory(parent.ino, name));
     return Directory{"", made};
   }
+  Result<> remove_directory(const Directory& parent, const Directory& directory, const std::string& name) override {
+    return tree_.remove_directory(parent.ino, directory.ino, name);
+  }
   /// A chunk has the size that this dataset gives it.
   Result<bool> has(const Directory& directory, const std::string& name, uint64_t) override {
     const Result<TreeFiles::Ino> found = tree_.find(directory.ino, name);
@@ -95,7 +107,21 @@ class TreeTarget final : public ConvertTarget {
   TreeFiles& tree_;
 };
 
+class CheckingTarget final : public ConvertTarget {
+ public:
+  [[nodiscard]] Directory root() const override { return {}; }
+  Result<Directory> make_directory(const Directory&, const std::string&) override { return Directory{}; }
+  Result<> remove_directory(const Directory&, const Directory&, const std::string&) override { return {}; }
+  Result<bool> has(const Directory&, const std::string&, uint64_t) override { return false; }
+  Result<> write(const Directory&, const std::string&, Bytes) override { return {}; }
+  Result<> make_link(const Directory&, const std::string&, const std::string&) override { return {}; }
+  [[nodiscard]] bool consolidates() const override { return false; }
+  Result<> finish() override { return {}; }
+};
+
 }  // namespace
+
+std::unique_ptr<ConvertTarget> make_checking_target() { return std::make_unique<CheckingTarget>(); }
 
 Result<std::unique_ptr<ConvertTarget>> make_directory_target(const std::string& path, bool trusts_sizes) {
   CODECFS_ASSIGN(File root, open_directory(path));

@@ -25,6 +25,8 @@ class ConvertTarget {
   [[nodiscard]] virtual Directory root() const = 0;
   /// Not an error if it exists.
   virtual Result<Directory> make_directory(const Directory& parent, const std::string& name) = 0;
+  /// Removes a directory that make_directory() made in `parent`, with what is in it.
+  virtual Result<> remove_directory(const Directory& parent, const Directory& directory, const std::string& name) = 0;
   /// Whether a file exists with its whole content, `size` bytes.
   virtual Result<bool> has(const Directory& directory, const std::string& name, uint64_t size) = 0;
   /// Creates or replaces a file. has() tells apart one that was cut short by an interruption.
@@ -41,6 +43,8 @@ class ConvertTarget {
 /// A directory that exists. `trusts_sizes`: a file in it that has the right size has the right content; false after a
 /// power cut may have come between.
 Result<std::unique_ptr<ConvertTarget>> make_directory_target(const std::string& path, bool trusts_sizes);
+/// Takes everything and keeps nothing.
+std::unique_ptr<ConvertTarget> make_checking_target();
 /// A dataset; `tree` must outlive it.
 std::unique_ptr<ConvertTarget> make_tree_target(TreeFiles& tree);
 

@@ -77,6 +77,19 @@ Result<> TreeFiles::check_shard(Ino ino) {
   return {};
 }
 
+Result<> TreeFiles::check_attributes(Ino directory) {
+  fs::MountContext& mount = filesystem_->context();
+  CODECFS_ASSIGN(const fs::Place place, mount.nodes.at(directory));
+  if (place.node->kind == fs::NodeKind::group) {
+    CODECFS_TRY(mount.dataset.source().group_attributes(place.node->object));
+    return {};
+  }
+  if (place.node->kind != fs::NodeKind::variable) return {};
+  CODECFS_ASSIGN(const VariablePtr variable, mount.dataset.described(place.node->object));
+  if (variable->unreadable_attributes) return std::unexpected(*variable->unreadable_attributes);
+  return {};
+}
+
 Result<> TreeFiles::read(Ino file, const std::function<Result<>(Bytes content)>& use) {
   CODECFS_ASSIGN(const std::unique_ptr<fs::FileHandle> handle, filesystem_->files().open(file, false, false));
   const Result<> used = [&]() -> Result<> {
@@ -128,6 +141,16 @@ Result<TreeFiles::Ino> TreeFiles::make_directory(Ino directory, std::string_view
   if (made) return made->st_ino;
   if (made.error().code != EEXIST) return std::unexpected(made.error());
   return find(directory, name);
+}
+
+Result<> TreeFiles::remove_directory(Ino parent, Ino directory, std::string_view name) {
+  fs::TreeChanges& tree = filesystem_->tree();
+  CODECFS_TRY(list(directory, [&](const Item& item) -> Result<> {
+    if (item.type != S_IFREG) return {};
+    const Result<> removed = tree.unlink(directory, item.name);
+    return removed || removed.error().code == ENOENT ? Result<>() : removed;
+  }));
+  return tree.remove_directory(parent, name);
 }
 
 Result<> TreeFiles::make_link(Ino directory, std::string_view name, std::string_view target) {

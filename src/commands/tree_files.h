@@ -41,6 +41,8 @@ class TreeFiles {
   Result<bool> is_stored(Ino chunk);
   /// Of a file that is a shard: whether its indexes are whole. EIO.
   Result<> check_shard(Ino file);
+  /// EIO with the reason if the attributes of the group or variable of a directory cannot be read.
+  Result<> check_attributes(Ino directory);
   Result<std::string> link_target(Ino link) { return filesystem_->names().link_target(link); }
   /// Calls `use` with the whole content of a file; the bytes are valid during the call.
   Result<> read(Ino file, const std::function<Result<>(Bytes content)>& use);
@@ -49,6 +51,8 @@ class TreeFiles {
   Result<> write(Ino directory, std::string_view name, Bytes content);
   /// Not an error if it exists.
   Result<Ino> make_directory(Ino directory, std::string_view name);
+  /// Removes a group, or a variable whose chunks do not matter, with its metadata files: it has no members.
+  Result<> remove_directory(Ino parent, Ino directory, std::string_view name);
   Result<> make_link(Ino directory, std::string_view name, std::string_view target);
   /// Makes everything durable; the last call.
   Result<> finish();

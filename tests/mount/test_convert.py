@@ -14,6 +14,7 @@ import pytest
 import zarr
 
 from conftest import CODECFS, DATA
+from test_damaged_attributes import damaged_message
 from test_zarr3 import LITTLE, sharding
 from zarr3_stores import named, write_array, write_group
 
@@ -423,7 +424,7 @@ def test_variables_and_groups_are_left_out(tmp_path, name, words):
         f.attrs["metadata"] = "references"
     source, made = tmp_path / "a.h5", tmp_path / name
     told = run("convert", *words, source, made, code=32)
-    assert "/references/" in told and "--skip" in told and not made.exists()
+    assert "/references: " in told and "--skip" in told and not made.exists()
     assert "--skip /nowhere: not in" in run("convert", *words, source, made, "--skip", "nowhere", code=32)
     assert sorted(os.listdir(tmp_path)) == ["a.h5"]
     run("convert", *words, source, made, "--skip", "/references", "--skip", "g/h/")
@@ -440,3 +441,111 @@ def test_variables_and_groups_are_left_out(tmp_path, name, words):
     else:
         listed = json.loads((made / "zarr.json").read_text())["consolidated_metadata"]["metadata"]
         assert sorted(listed) == ["g", "g/v", "gg", "v"]
+
+
+def damage_type(path, name):
+    """The version in the datatype message becomes one that does not exist, so that the dataset cannot be opened."""
+    with h5py.File(path) as f:
+        address = h5py.h5o.get_info(f[name].id).addr
+        kind = f[name].id.get_type().get_class()
+    whole = bytearray(path.read_bytes())
+    at = next(i for i in range(address, address + 272) if whole[i] == 0x10 | kind)
+    whole[at] = 0xf0 | kind
+    path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("words", [["--format", "zarr"], ["--format", "zarr3"], ["--format", "zip"]])
+def test_all_that_cannot_be_opened_is_told(tmp_path, words):
+    """--skip-unsupported never covers damage."""
+    path, made = tmp_path / "a.h5", tmp_path / "made"
+    with h5py.File(path, "w") as f:
+        f["whole"], f["g/bad"], f["worse"] = np.arange(30), np.arange(40), np.arange(50.)
+        f.create_dataset("references", (2,), dtype=h5py.ref_dtype)[0] = f["whole"].ref
+    for name in "g/bad", "worse":
+        damage_type(path, name)
+        with h5py.File(path) as f, pytest.raises((KeyError, OSError)):
+            f[name]
+    for more in [], ["--skip-unsupported"]:
+        told = run("convert", *words, *more, path, made, code=32)
+        assert "/g/bad: " in told and "/worse: " in told and ("/references: " in told) == (not more), told
+        assert os.listdir(tmp_path) == ["a.h5"]
+    told = run("convert", *words, "--skip", "g/bad", "--skip-unsupported", path, made, code=32)
+    assert "/worse: " in told and "/g/bad" not in told
+    told = run("convert", *words, "--skip", "worse", "--skip", "g/bad", "--skip-unsupported", path, made)
+    for name in "/g/bad", "/worse", "/references":
+        assert f"left out: {name}: " in told
+    assert [v["path"] for v in json.loads(run("info", "--json", made))["variables"]] == ["/whole"]
+
+
+def test_what_zarr3_has_no_form_for(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["a"] = np.arange(5)
+        for name in "uv":
+            f.create_dataset(f"g/{name}", (3,), dtype=h5py.vlen_dtype("i4"))  # nothing is stored
+    told = run("convert", "--format", "zarr3", tmp_path / "a.h5", tmp_path / "b", code=32)
+    assert "/g/u: " in told and "/g/v: " in told and not (tmp_path / "b").exists()
+    told = run("convert", "--format", "zarr3", "--skip-unsupported", tmp_path / "a.h5", tmp_path / "b")
+    assert "/g/u: " in told and "/g/v: " in told
+    assert sorted(os.listdir(tmp_path / "b")) == ["a", "g", "zarr.json"] and os.listdir(tmp_path / "b/g") == ["zarr.json"]
+    assert sorted(json.loads((tmp_path / "b/zarr.json").read_text())["consolidated_metadata"]["metadata"]) == ["a", "g"]
+
+
+def test_what_hdf5_has_no_form_for_is_left_out_alone(tmp_path):
+    source = zarr.open_group(str(tmp_path / "a.zarr"), "w")
+    values = np.arange(60).reshape(6, 10)
+    for name in "abc":
+        source.create_dataset(name, data=values, chunks=(3, 10), compressor=None)
+    for name in "long", "z":
+        source.create_dataset(name, data=np.zeros(3, "f16"))
+        source[name].attrs["units"] = "m"
+    told = run("convert", tmp_path / "a.zarr", tmp_path / "b.h5", code=32)
+    assert "/long" in told and "/z" in told and sorted(os.listdir(tmp_path)) == ["a.zarr"]
+    told = run("convert", "--skip-unsupported", tmp_path / "a.zarr", tmp_path / "b.h5")
+    assert "left out: /long: " in told and "left out: /z: " in told
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert sorted(f) == ["a", "b", "c"] and all((f[name][...] == values).all() for name in f)
+
+
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "zip"])
+def test_attributes_that_cannot_be_read_are_not_replaced(tmp_path, form):
+    """zarr.json of a mount shows the reason in their place, which must not become an attribute of the copy."""
+    damaged_message(tmp_path / "a.h5", "version")
+    told = run("convert", "--format", form, tmp_path / "a.h5", tmp_path / "b", code=32)
+    assert "/v: " in told and "/g: " in told and not (tmp_path / "b").exists()
+    run("convert", "--format", form, "--skip-unsupported", tmp_path / "a.h5", tmp_path / "c", code=32)
+    for left in tmp_path.glob("*partial*"):
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    run("convert", "--format", form, "--skip", "v", "--skip", "g", tmp_path / "a.h5", tmp_path / "d")
+    assert [v["path"] for v in json.loads(run("info", "--json", tmp_path / "d"))["variables"]] == ["/w"]
+
+
+RULES = [("v,szip,4,16", "szip"), ("v,lzf", "lzf"), ("nowhere,deflate,1", "no such variable"), ("g,deflate,1", "is a group"),
+         ("scalar,deflate,1", "scalar")]
+
+
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "zip"])
+@pytest.mark.parametrize("rule, reason", RULES)
+def test_a_rule_for_a_named_variable_is_kept_or_fails(tmp_path, form, rule, reason):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f.create_dataset("v", data=np.arange(4096, dtype="i4"), chunks=(1024,))
+        f["scalar"], f["g/w"] = 1, np.arange(5)
+    told = run("convert", "--format", form, "-F", rule, tmp_path / "a.h5", tmp_path / "b", code=32)
+    assert reason in told and os.listdir(tmp_path) == ["a.h5"]
+
+
+def test_a_rule_for_all_variables_tells_where_it_is_not_kept(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f.create_dataset("v", data=np.arange(4096, dtype="i4"), chunks=(1024,))
+    told = run("convert", "-F", "*,lzf", tmp_path / "a.h5", tmp_path / "b.zarr")
+    assert "warning" in told and "/v: lzf" in told
+    assert json.loads((tmp_path / "b.zarr/v/.zarray").read_text())["compressor"] is None
+
+
+def test_a_rule_for_shards_that_are_copied(tmp_path):
+    write_group(tmp_path / "a.zarr")
+    write_array(tmp_path / "a.zarr/v", np.arange(64).reshape(8, 8), (8, 8), [sharding([4, 4], [LITTLE])], "int64", 0, 0)
+    told = run("convert", "-F", "v,zstd,3", tmp_path / "a.zarr", tmp_path / "b.zarr", code=32)
+    assert "/v: its shards" in told
+    assert "warning" in run("convert", "-F", "*,zstd,3", tmp_path / "a.zarr", tmp_path / "b.zarr")
+    run("convert", "--format", "zarr", "-F", "v,zstd,3", tmp_path / "a.zarr", tmp_path / "c.zarr")
+    assert json.loads((tmp_path / "c.zarr/v/.zarray").read_text())["compressor"]["id"] == "zstd"

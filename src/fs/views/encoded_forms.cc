@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "filters/core/codec_json.h"
-#include "filters/core/zarr_chain.h"
+#include "filters/core/filter.h"
+#include "filters/core/zarr3_chain.h"
 #include "fs/namespace/chunk_names.h"
 #include "fs/views/metadata_files.h"
 #include "fs/views/zarr3_files.h"
@@ -76,27 +77,52 @@ Result<Buffer> EncodedForm::stored_of_file(Bytes file) const {
   return gzip_size ? filters::zlib_of_gzip(file, *gzip_size) : Buffer::copy_of(file);
 }
 
+filters::Zarr3Chain EncodedForms::chain_of(View view, const Variable& facts,
+                                           std::span<const FilterStage> stages) const {
+  const filters::ChunkShape shape = filters::shape_of_chunk(facts);
+  if (is_zarr3(view)) {
+    filters::Zarr3Chain chain = filters::zarr3_chain(stages, shape, facts.object_codec);
+    const bool is_shown = filters::is_portable(chain.stages) && chain.stages.empty() == stages.empty();
+    return mount_.portable && !is_shown ? filters::portable_chain(stages, shape) : chain;
+  }
+  filters::ZarrChain chain = filters::zarr_chain(stages, shape);
+  chain.stages = filters::for_numcodecs(std::move(chain.stages), facts.type.size);
+  return {std::move(chain), {}};
+}
+
+Result<> EncodedForms::check_ruled(View view, const std::string& path, const Variable& facts) {
+  const std::optional<std::vector<FilterStage>> wanted = rules_.pipeline_for(path, facts);
+  if (!wanted) return {};
+  if (shows_shards(view, facts)) {
+    const filters::Zarr3Chain chain = chain_of(view, facts, *wanted);
+    if (filters::are_equal_in_zarr3(facts.filters, chain.stages, facts.type.size)) return {};
+    return fail(EOPNOTSUPP, "{}: its shards are copied as they are stored; change their codecs with codecfs recode",
+                path);
+  }
+  const EncodedForm form = make(view, path, facts);
+  if (form.unusable) return fail(EINVAL, "{}: {}", path, form.unusable->reason);
+  if (mount_.portable || form.chain.size() == wanted->size()) return {};
+  for (const FilterStage& stage : *wanted) {
+    if (!chain_of(view, facts, std::span(&stage, 1)).stages.empty()) continue;
+    const filters::FilterPtr filter = filters::find_for(stage);
+    const std::string name = filter != nullptr ? filter->name : fmt::format("filter {}", stage.id);
+    const char* const readers = is_zarr3(view) ? "readers of Zarr v3" : "readers of Zarr v2";
+    return fail(EOPNOTSUPP, "{}: {} has no codec for its elements that {} have", path, name, readers);
+  }
+  return fail(EOPNOTSUPP, "{}: its filters have no codecs in Zarr in this order", path);
+}
+
 EncodedForm EncodedForms::make(View view, const std::string& path, const Variable& facts) {
   const filters::ChunkShape shape = filters::shape_of_chunk(facts);
-  const auto chain_of = [&](std::span<const FilterStage> stages) -> filters::Zarr3Chain {
-    if (is_zarr3(view)) {
-      filters::Zarr3Chain chain = filters::zarr3_chain(stages, shape, facts.object_codec);
-      const bool is_shown = filters::is_portable(chain.stages) && chain.stages.empty() == stages.empty();
-      return mount_.portable && !is_shown ? filters::portable_chain(stages, shape) : chain;
-    }
-    filters::ZarrChain chain = filters::zarr_chain(stages, shape);
-    chain.stages = filters::for_numcodecs(std::move(chain.stages), facts.type.size);
-    return {std::move(chain), {}};
-  };
   EncodedForm form;
-  filters::Zarr3Chain shown = chain_of(facts.filters);
+  filters::Zarr3Chain shown = chain_of(view, facts, facts.filters);
   form.as_stored = shown.same_bytes;
   // Shards are shown as they are stored, also while a rule of the mount waits to be applied.
   const bool is_ruled = !shows_shards(view, facts);
   const Node* node = mount_.nodes.find(path);
   if (is_ruled && (node == nullptr || !mount_.overlay.state_of(*node).rule_applied)) {
     if (const auto wanted = rules_.pipeline_for(path, facts)) {
-      filters::Zarr3Chain ruled = chain_of(*wanted);
+      filters::Zarr3Chain ruled = chain_of(view, facts, *wanted);
       if (!are_equal(ruled.stages, shown.stages)) {
         form.as_stored = false;
         shown = std::move(ruled);

@@ -10,6 +10,7 @@
 
 #include "filters/core/gzip_frames.h"
 #include "filters/core/pipeline.h"
+#include "filters/core/zarr_chain.h"
 #include "fs/namespace/mount_context.h"
 #include "fs/views/mount_rules.h"
 
@@ -49,12 +50,18 @@ class EncodedForms {
   /// zarr.json of a variable in a view of Zarr v3. EOPNOTSUPP if Zarr v3 cannot describe it.
   Result<Json> zarr_json(View view, const std::string& path, const Variable& described);
 
+  /// Whether a view gives a variable the pipeline of its rule. EINVAL if no chunk can be encoded with that; EOPNOTSUPP
+  /// if the view shows another one, because Zarr has no codecs for it, or shows shards as they are stored.
+  Result<> check_ruled(View view, const std::string& path, const Variable& facts);
+
   /// Must be called after the metadata of a variable, or of everything, has changed.
   void forget(const Node& variable);
   void forget_all() { forms_.clear(); }
   void forget_zmetadata() { zmetadata_.clear(); }
 
  private:
+  [[nodiscard]] filters::Zarr3Chain chain_of(View view, const Variable& facts,
+                                             std::span<const FilterStage> stages) const;
   [[nodiscard]] EncodedForm make(View view, const std::string& path, const Variable& facts);
 
   MountContext& mount_;

@@ -95,7 +95,7 @@ std::optional<std::string> MountRules::spec_for(const Node& node, const Variable
   return spec->empty() ? "none" : *spec;
 }
 
-Result<> MountRules::check() {
+Result<> MountRules::check(Unknown unknown) {
   Source& source = mount_.dataset.source();
   if (source.chains_for_numcodecs_in(source.root().object))
     if (const Result<> checked = check_for_zarr(mount_.rules.stages()); !checked)
@@ -103,12 +103,16 @@ Result<> MountRules::check() {
   for (const std::string& name : mount_.rules.names()) {
     Entry entry;
     const std::string problem = why_no_variable(source, name, entry);
+    if (!problem.empty() && unknown == Unknown::is_refused)
+      return fail(EINVAL, "filter rule {}: {}: {}", mount_.rules.texts_for(name), name, problem);
     if (!problem.empty()) {
       log::warning("filter rule for {}: {}; the rule does nothing", name, problem);
       continue;
     }
     const Result<VariablePtr> variable = mount_.dataset.described(entry.object);
     const std::optional<std::vector<FilterStage>> chain = mount_.rules.resolve(name);
+    if (variable && (*variable)->grid.rank() == 0 && unknown == Unknown::is_refused)
+      return fail(EINVAL, "filter rule {}: {}: a scalar has no chunks to filter", mount_.rules.texts_for(name), name);
     if (!variable || !chain) continue;  // an access to a damaged variable gives its reason
     const Result<> checked = check_for(*chain, **variable, source.chains_for_numcodecs_in(entry.object));
     if (!checked)
@@ -116,6 +120,13 @@ Result<> MountRules::check() {
   }
   return {};
 }
+
+bool MountRules::have_name_of(const std::string& path) const {
+  const std::vector<std::string> names = mount_.rules.names();
+  return std::ranges::find(names, full_name(path)) != names.end();
+}
+
+std::string MountRules::texts_for(const std::string& path) const { return mount_.rules.texts_for(full_name(path)); }
 
 bool MountRules::are_for_numcodecs(std::string_view path) {
   while (true) {

@@ -22,8 +22,14 @@ class MountRules {
   /// user._FilterOut: the same as a spec, "none" for no filters.
   [[nodiscard]] std::optional<std::string> spec_for(const Node& node, const Variable& variable);
   /// Checks the rules with what is mounted: EINVAL, with the rule, for a pipeline that a variable named by it cannot
-  /// have, and for filters that Zarr does not have. Logs a warning for each named variable that does not exist.
-  Result<> check();
+  /// have, and for filters that Zarr does not have. A name to which a rule cannot apply, as there is no such variable
+  /// or it is a scalar, is a warning in the log, or EINVAL.
+  enum class Unknown { is_told, is_refused };
+  Result<> check(Unknown unknown = Unknown::is_told);
+  /// Whether a rule names the variable at a path.
+  [[nodiscard]] bool have_name_of(const std::string& path) const;
+  /// The rules for the variable at a path, as they were written.
+  [[nodiscard]] std::string texts_for(const std::string& path) const;
   /// Whether the source of a path stores pipelines of numcodecs.
   bool are_for_numcodecs(std::string_view path);
 

@@ -1,0 +1,241 @@
+#include "commands/conversion.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <span>
+#include <utility>
+
+#include "commands/convert_file.h"
+#include "commands/walk.h"
+#include "commands/workers.h"
+#include "model/json.h"
+
+namespace codecfs::commands {
+namespace {
+
+constexpr size_t kBatch = 1024;  // chunks
+
+/// Whether it is the content of the variable that fails, and not the disk.
+bool is_of_variable(int code) { return code == EOPNOTSUPP || code == EIO; }
+
+/// Whether a target that returns this has no form for what it was given.
+bool means_no_form(int code) { return code == EINVAL || code == EOPNOTSUPP || code == ENAMETOOLONG; }
+
+bool is_metadata(std::string_view name) { return name.starts_with(".z") || name == "zarr.json"; }
+
+}  // namespace
+
+std::string Conversion::LinksMade::text() const {
+  return count == 1 ? "the link " + first : fmt::format("{} links (the first is {})", count, first);
+}
+
+Result<Converted> Conversion::run() {
+  CODECFS_TRY(copy_directory(TreeFiles::root(), to_.root(), ""));
+  CODECFS_TRY(copy_batch());
+  find_unlisted();
+  if (omissions_.fails()) return std::unexpected(omissions_.error());
+  warn_of_links();
+  done_.chunks = chunks_;
+  done_.bytes = bytes_;
+  done_.present = present_;
+  return std::move(done_);
+}
+
+std::unexpected<Error> Conversion::blame(Blame whom, Error error) {
+  if (error.code != ECANCELED && error.code != EINTR && error.code != ENOMEM) blame_ = whom;
+  return std::unexpected(std::move(error));
+}
+
+/// Copies a group or variable with everything below it, or adds it to the omissions.
+Result<> Conversion::copy_member(TreeFiles::Ino from, const Directory& to, const std::string& name,
+                                 const std::string& path) {
+  const Result<TreeFiles::Ino> below = from_.find(from, name);
+  std::optional<Directory> made;
+  const Result<> copied = [&]() -> Result<> {
+    if (!below) return blame(Blame::source, below.error());
+    auto directory = to_.make_directory(to, name);
+    if (!directory && means_no_form(directory.error().code)) return blame(Blame::target, directory.error());
+    CODECFS_TRY(directory);
+    made = *std::move(directory);
+    return copy_directory(*below, *made, path);
+  }();
+  copied_.insert(path);
+  if (copied) return {};
+  const Blame blamed = std::exchange(blame_, Blame::conversion);
+  if (blamed == Blame::conversion) return copied;
+  // Of a group more would be left out than what has no form.
+  const auto node = std::ranges::find(info_.nodes, path.substr(1), &InfoNode::path);
+  const bool is_variable = node != info_.nodes.end() && node->entry.kind == EntryKind::variable;
+  omissions_.add(path, copied.error(), blamed == Blame::target && is_variable);
+  if (omissions_.fails()) chunks_waiting_.clear();
+  return made ? to_.remove_directory(to, *made, name) : Result<>();
+}
+
+Result<> Conversion::copy_directory(TreeFiles::Ino from, const Directory& to, const std::string& path) {
+  bool has_attributes = false;
+  bool is_listed = true;  // not ended by an error of a file in it
+  const Result<> listed = from_.list(from, [&](const TreeFiles::Item& item) -> Result<> {
+    const Result<> copied = [&]() -> Result<> {
+      if (interrupted) return fail(ECANCELED, "interrupted");
+      const std::string item_path = path + "/" + item.name;
+      const bool is_member = item.type == S_IFDIR || item.type == S_IFLNK;
+      if (is_member && omissions_.covers(item_path)) return {};
+      if (item.type == S_IFLNK) return copy_link(from, to, item.name, item_path);
+      if (item.type == S_IFDIR) return copy_member(from, to, item.name, item_path);
+      if (item.name == "_Filter" || item.name == "_Codecs") return {};
+      if (item.name == ".zarray" && to_.consolidates()) {
+        CODECFS_ASSIGN(has_attributes, copy_attributes_first(from, to, path));
+      }
+      if (item.name == ".zattrs" && has_attributes) return {};
+      if (is_metadata(item.name)) return copy_metadata(from, to, item.name, item_path);
+      if (omissions_.fails()) return {};
+      chunks_waiting_.push_back({from, to, item.name, item_path});
+      return chunks_waiting_.size() < kBatch ? Result<>() : copy_batch();
+    }();
+    is_listed = copied.has_value();
+    return copied;
+  });
+  if (!listed && is_listed) return blame(Blame::source, listed.error());
+  return listed;
+}
+
+/// Copies .zattrs before .zarray, so that the array is made with its attributes and dimensions: to set them later
+/// looks at all dimensions of an HDF5 file. Returns whether it was copied: there, and without a _FillValue, which
+/// would have to be compared with that of the array.
+Result<bool> Conversion::copy_attributes_first(TreeFiles::Ino from, const Directory& to, const std::string& path) {
+  constexpr const char* kAttributes = ".zattrs";
+  const Result<TreeFiles::Ino> file = from_.find(from, kAttributes);
+  if (!file && file.error().code == ENOENT) return false;
+  if (!file) return blame(Blame::source, file.error());
+  bool has_fill = false;
+  const Result<> read = from_.read(*file, [&](Bytes content) -> Result<> {
+    const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+    has_fill = text.find(kFillAttribute) != text.npos;
+    return {};
+  });
+  if (!read) return blame(Blame::source, read.error());
+  if (has_fill) return false;
+  CODECFS_TRY(copy_metadata(from, to, kAttributes, path + "/" + kAttributes));
+  return true;
+}
+
+Result<> Conversion::copy_metadata(TreeFiles::Ino from, const Directory& to, const std::string& name,
+                                   const std::string& path) {
+  if (name == ".zmetadata" && (to_.consolidates() || path != "/.zmetadata")) return {};
+  const Result<TreeFiles::Ino> file = from_.find(from, name);
+  if (!file) return blame(Blame::source, file.error());
+  // zarr.json shows the reason in their place, which must not become an attribute.
+  if (const Result<> checked = from_.check_attributes(from); !checked) return blame(Blame::source, checked.error());
+  bool is_read = false;
+  const Result<> copied = from_.read(*file, [&](Bytes content) -> Result<> {
+    is_read = true;
+    std::string shortened;
+    if (omissions_.any()) {
+      const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+      const std::string directory = path.substr(0, path.size() - name.size());
+      CODECFS_ASSIGN(shortened, without_omitted(text, name, directory));
+      content = std::as_bytes(std::span(shortened));
+    }
+    return to_.write(to, name, content);
+  });
+  if (copied) return {};
+  if (!is_read) {
+    const bool has_no_form = copied.error().code == EOPNOTSUPP && name == "zarr.json";
+    return blame(has_no_form ? Blame::target : Blame::source, copied.error());
+  }
+  const bool is_for_filters = copied.error().reason.find("no filter") != std::string::npos;
+  const Error error{copied.error().code, fmt::format("{}: {}{}", path, copied.error().reason,
+                                                     is_for_filters ? "; -F gives the variable other filters" : "")};
+  return means_no_form(error.code) ? blame(Blame::target, error) : std::unexpected(error);
+}
+
+/// A metadata file of `directory` ("/g/") without what it says about members that are left out.
+Result<std::string> Conversion::without_omitted(std::string_view text, std::string_view name,
+                                                const std::string& directory) const {
+  CODECFS_ASSIGN(Json json, parse_json(text));
+  Json* members = &json;
+  if (name == "zarr.json" && json.contains("consolidated_metadata")) {
+    members = &json["consolidated_metadata"];
+  } else if (name != ".zmetadata") {
+    return std::string(text);
+  }
+  if (!members->contains("metadata") || !(*members)["metadata"].is_object()) return std::string(text);
+  members = &(*members)["metadata"];
+  for (auto member = members->begin(); member != members->end();)
+    member = omissions_.covers(directory + member.key()) ? members->erase(member) : std::next(member);
+  return print_json(json, 4) + "\n";
+}
+
+Result<> Conversion::copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name,
+                               const std::string& path) {
+  CODECFS_ASSIGN(const TreeFiles::Ino link, from_.find(from, name));
+  CODECFS_ASSIGN(const std::string target, from_.link_target(link));
+  if (const Result<> made = to_.make_link(to, name, target); !made) {
+    done_.warnings.push_back(fmt::format("{}: the link to {} was left out: {}", path, target, made.error().reason));
+    return {};
+  }
+  LinksMade& links = target.starts_with(kExternalLink) ? external_links_ : links_;
+  if (links.count++ == 0) links.first = fmt::format("{} -> {}", path, target);
+  return {};
+}
+
+/// HDF5's links are part of the file; Zarr has none.
+void Conversion::warn_of_links() {
+  if (links_.count > 0)
+    done_.warnings.push_back(fmt::format(
+        "{} became symbolic links, which Zarr does not know: readers see what they lead to once more, and object "
+        "stores do not keep them",
+        links_.text()));
+  if (external_links_.count > 0)
+    done_.warnings.push_back(
+        fmt::format("{} to other files became symbolic links that lead nowhere", external_links_.text()));
+}
+
+Result<> Conversion::copy_batch() {
+  CODECFS_TRY(in_parallel(
+      chunks_waiting_.size(), [&](uint64_t i) { return copy_chunk(chunks_waiting_[i]); },
+      std::max(from_.reads_at_once(), to_.files_at_once())));
+  chunks_waiting_.clear();
+  return {};
+}
+
+Result<> Conversion::copy_chunk(const Chunk& chunk) {
+  CODECFS_ASSIGN(const TreeFiles::Ino file, from_.find(chunk.from, chunk.name));
+  progress_.add(1);
+  if (resumed_) {
+    CODECFS_ASSIGN(const uint64_t size, from_.size(file));
+    CODECFS_ASSIGN(const bool is_done, to_.has(chunk.to, chunk.name, size));
+    if (is_done) {
+      ++present_;
+      return {};
+    }
+  }
+  const Result<> copied = [&]() -> Result<> {
+    CODECFS_TRY(from_.check_shard(file));  // its bytes are not looked at
+    return from_.read(file, [&](Bytes content) -> Result<> {
+      bytes_ += content.size();
+      return to_.write(chunk.to, chunk.name, content);
+    });
+  }();
+  if (!copied)
+    return fail(copied.error().code, "{}: {}{}", chunk.path, copied.error().reason,
+                is_of_variable(copied.error().code) ? "; --skip VAR leaves a variable out" : "");
+  ++chunks_;
+  return {};
+}
+
+/// A tree shows only members that it can open: those that it should show and did not.
+void Conversion::find_unlisted() {
+  if (interrupted) return;
+  for (const InfoNode& node : info_.nodes) {
+    const std::string path = "/" + node.path;
+    const bool is_member = node.entry.kind == EntryKind::variable || node.entry.kind == EntryKind::group;
+    if (node.path.empty() || !is_member || copied_.contains(path) || omissions_.covers(path)) continue;
+    omissions_.add(path, Error{EIO, "it cannot be opened; the log of a mount has the reason"}, false);
+  }
+}
+
+}  // namespace codecfs::commands

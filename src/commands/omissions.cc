@@ -1,0 +1,72 @@
+#include "commands/omissions.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "commands/walk.h"
+
+namespace codecfs::commands {
+
+void Omissions::add(std::string path, Error error, bool is_unsupported) {
+  if (!allows(is_unsupported)) ++failures_;
+  found_.push_back({std::move(path), std::move(error), is_unsupported});
+}
+
+void Omissions::add_found(const DatasetInfo& info, bool keeps_all) {
+  const bool is_zarr = info.format.starts_with("Zarr");
+  for (const InfoNode& node : info.nodes) {
+    const std::string path = "/" + node.path;
+    if (covers(path)) continue;
+    // Of HDF5 this says that Zarr has no form for it; of Zarr, that it cannot be read here.
+    const auto add_error = [&](const Error& error) {
+      const bool is_unsupported = !is_zarr && error.code == EOPNOTSUPP;
+      if (!is_unsupported || !keeps_all) add(path, error, is_unsupported);
+    };
+    if (node.error)
+      add(path, *node.error, false);
+    else if (node.variable && !node.variable->facts)  // damage of chunks is found when they are copied
+      add_error(*node.variable->error);
+    else if (node.variable && node.variable->facts && node.variable->facts->unreadable)
+      add_error(*node.variable->facts->unreadable);
+  }
+}
+
+bool Omissions::covers(std::string_view path) const {
+  const auto is_above = [&](std::string_view top) { return is_within(path, top == "/" ? "" : top); };
+  return std::ranges::any_of(skip_, is_above) ||
+         std::ranges::any_of(found_, [&](const Found& found) { return is_above(found.path); });
+}
+
+Error Omissions::error() const {
+  const auto is_failure = [&](const Found& found) { return !allows(found.is_unsupported); };
+  const auto with_path = [](const Found& found) {
+    const std::string start = found.path + ": ";
+    return found.error.reason.starts_with(start) ? found.error.reason : start + found.error.reason;
+  };
+  const Found& first = *std::ranges::find_if(found_, is_failure);
+  // An error of the disk or the network may be gone at another attempt.
+  Error error = first.error;
+  for (const Found& found : found_)
+    if (is_failure(found) && !found.is_unsupported) error.code = found.error.code;
+  const bool has_unsupported =
+      std::ranges::any_of(found_, [&](const Found& found) { return is_failure(found) && found.is_unsupported; });
+  const char* const others =
+      has_unsupported ? "; --skip-unsupported leaves out what the new dataset cannot hold" : "";
+  if (failures_ == 1) {
+    error.reason = fmt::format("{}; --skip {} leaves it out{}", with_path(first), first.path, others);
+    return error;
+  }
+  for (const Found& found : found_)
+    if (is_failure(found) && told_) told_({found.path, with_path(found), false});
+  error.reason = fmt::format("{} variables or groups cannot be converted: {}, ...; --skip PATH leaves one out{}",
+                             failures_, first.path, others);
+  return error;
+}
+
+void Omissions::tell_allowed() const {
+  if (!told_) return;
+  for (const std::string& path : skip_) told_({path, path + ": --skip", true});
+  for (const Found& found : found_) told_({found.path, fmt::format("{}: {}", found.path, found.error.reason), true});
+}
+
+}  // namespace codecfs::commands

@@ -1,0 +1,53 @@
+#pragma once
+// What a conversion cannot take along: variables and groups that cannot be read, or that the new dataset cannot hold.
+// Each makes the conversion fail, but for those that the user allows it to leave out.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "commands/convert.h"
+#include "commands/dataset_info.h"
+
+namespace codecfs::commands {
+
+class Omissions {
+ public:
+  /// The normal paths of `options.skip`, with `options.skip_unsupported`.
+  explicit Omissions(const ConvertOptions& options)
+      : skip_(options.skip), skips_unsupported_(options.skip_unsupported), told_(options.told) {}
+
+  /// `is_unsupported`: it is whole, but the format of the new dataset has no form for it.
+  void add(std::string path, Error error, bool is_unsupported);
+  /// Adds what `info` shows not to be readable, or to have no form in Zarr unless the conversion `keeps_all` that HDF5
+  /// has.
+  void add_found(const DatasetInfo& info, bool keeps_all);
+
+  /// Whether a path is one that the user skips, or of what was added, or below one of these.
+  [[nodiscard]] bool covers(std::string_view path) const;
+  [[nodiscard]] bool any() const { return !skip_.empty() || !found_.empty(); }
+  /// Whether the user allows this omission.
+  [[nodiscard]] bool allows(bool is_unsupported) const { return is_unsupported && skips_unsupported_; }
+  /// Whether the conversion fails.
+  [[nodiscard]] bool fails() const { return failures_ > 0; }
+  /// The error with which it fails, after all that it cannot take along was told.
+  [[nodiscard]] Error error() const;
+  /// Tells what is left out.
+  void tell_allowed() const;
+
+ private:
+  struct Found {
+    std::string path;
+    Error error;
+    bool is_unsupported;
+  };
+
+  const std::vector<std::string>& skip_;
+  const bool skips_unsupported_;
+  const std::function<void(const LeftOut&)>& told_;
+  std::vector<Found> found_;
+  size_t failures_ = 0;
+};
+
+}  // namespace codecfs::commands
