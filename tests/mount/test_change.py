@@ -391,6 +391,49 @@ def test_attributes_keep_their_types(mount, tmp_path):
         assert a["more"] == 1.5 and a["quoted"] == "5" and "new" not in a and f[a["ref"]] == f["v"] and a["enum"]
 
 
+def test_names_of_attributes_that_are_not_utf8(mount, tmp_path):
+    """Each name is shown as another one, and a change concerns the attribute of its name alone."""
+    path, copy = tmp_path / "a.h5", tmp_path / "b.zarr"
+    names = [b"d\xe9bit", "d\u00e9bit".encode(), b"d%E9bit", b"100%", b"a%41"]
+
+    def stored(file):
+        with h5py.File(file) as f:
+            ids = f["v"].id
+            found = [h5py.h5a.open(ids, index=i).name for i in range(h5py.h5a.get_num_attrs(ids))]
+            return {name: read(ids, name) for name in found if name not in (b"_ARRAY_DIMENSIONS", b"DIMENSION_LIST")}
+
+    def read(ids, name):
+        value = np.zeros((), "i4")
+        h5py.h5a.open(ids, name).read(value)
+        return int(value)
+
+    with h5py.File(path, "w") as f:
+        f["v"] = np.arange(3)
+        for i, name in enumerate(names):
+            h5py.h5a.create(f["v"].id, name, h5py.h5t.STD_I32LE, h5py.h5s.create(h5py.h5s.SCALAR)).write(np.array(i, "i4"))
+    before = stored(path)
+    assert before == dict(zip(names, range(5)))
+    m = mount(path)
+    shown = json.loads((m.path / "v/.zattrs").read_text())
+    del shown["_ARRAY_DIMENSIONS"]
+    assert shown == {"d%E9bit": 0, "d\u00e9bit": 1, "d%25E9bit": 2, "100%": 3, "a%41": 4}
+    assert {name: int(xattr(m.path / "v", name)) for name in shown} == shown
+    os.setxattr(m.path / "v", "user.d%E9bit", b"10")
+    os.setxattr(m.path / "v", "user.d\u00e9bit", b"11")
+    os.removexattr(m.path / "v", "user.d%25E9bit")
+    for name, value in ((b"user.d\xe9bit", b"7"), (b"user.units", b"\xb0C")):
+        with pytest.raises(OSError) as raised:
+            os.setxattr(m.path / "v", name, value)
+        assert raised.value.errno == errno.EINVAL
+    m.close()
+    del before[b"d%E9bit"]
+    assert stored(path) == {**before, b"d\xe9bit": 10, "d\u00e9bit".encode(): 11}
+    # Into Zarr and back.
+    for source, made in ((path, copy), (copy, tmp_path / "c.h5")):
+        subprocess.run([CODECFS, "convert", source, made], check=True, capture_output=True)
+    assert stored(tmp_path / "c.h5").keys() == stored(path).keys()
+
+
 def test_an_editor(mount, tmp_path):
     """sed -i and the like write beside and rename; vi keeps a copy of the old text for a while."""
     path = tmp_path / "a.h5"

@@ -30,22 +30,27 @@ int hex_value(char c) {
   return -1;
 }
 
+/// What a name is shown as.
+enum class Shown { file, text };
+
 /// Whether `text` starts with a '%' that begins an escape sequence.
-bool starts_escape(std::string_view text) {
-  if (text.size() >= 3 && hex_value(text[1]) >= 0 && hex_value(text[2]) >= 0) return true;
-  return text.starts_with(kCutMark);
+bool starts_escape(std::string_view text, Shown as) {
+  if (text.size() >= 3 && text[0] == '%' && hex_value(text[1]) >= 0 && hex_value(text[2]) >= 0) return true;
+  return as == Shown::file && text.starts_with(kCutMark);
 }
 
 /// The escaped form of a name.
-std::string escaped(std::string_view name) {
-  if (name.empty()) return std::string(kEmptyName);
-  const bool is_reserved = std::ranges::find(kReserved, name) != kReserved.end();
+std::string escaped(std::string_view name, Shown as) {
+  const bool is_file = as == Shown::file;
+  if (is_file && name.empty()) return std::string(kEmptyName);
+  const bool is_reserved = is_file && std::ranges::find(kReserved, name) != kReserved.end();
   std::string text;
   size_t cut = 0;  // the longest prefix of `text` that ends at a character boundary and leaves room for the tail
   for (std::string_view rest = name; !rest.empty();) {
     const char c = rest[0];
     size_t length = utf8_length(rest);
-    if (length == 0 || c == '/' || c == '\0' || (c == '%' && starts_escape(rest)) || (is_reserved && text.empty())) {
+    const bool is_unfit = is_file && (c == '/' || c == '\0' || (is_reserved && text.empty()));
+    if (length == 0 || is_unfit || starts_escape(rest, as)) {
       length = 1;
       text += fmt::format("%{:02X}", static_cast<unsigned char>(c));
     } else {
@@ -54,18 +59,19 @@ std::string escaped(std::string_view name) {
     rest.remove_prefix(length);
     if (text.size() <= kMaxFileName - kCutTail) cut = text.size();
   }
-  if (text.size() <= kMaxFileName) return text;
+  if (!is_file || text.size() <= kMaxFileName) return text;
   return fmt::format("{}{}{:016x}", std::string_view(text).substr(0, cut), kCutMark, text_hash(name));
 }
 
 /// The name, another one, of which this is the escaped form; none if there is none, or it was truncated.
-std::optional<std::string> escaped_from(std::string_view text) {
-  if (text == kEmptyName) return "";
-  if (text.size() > kMaxFileName || text.find('%') == text.npos) return std::nullopt;
+std::optional<std::string> escaped_from(std::string_view text, Shown as) {
+  const bool is_file = as == Shown::file;
+  if (is_file && text == kEmptyName) return "";
+  if ((is_file && text.size() > kMaxFileName) || text.find('%') == text.npos) return std::nullopt;
   std::string name;
   for (std::string_view rest = text; !rest.empty();) {
-    if (rest[0] == '%' && starts_escape(rest)) {
-      if (rest.starts_with(kCutMark)) return std::nullopt;
+    if (starts_escape(rest, as)) {
+      if (is_file && rest.starts_with(kCutMark)) return std::nullopt;
       name += static_cast<char>(hex_value(rest[1]) * 16 + hex_value(rest[2]));
       rest.remove_prefix(3);
     } else {
@@ -74,21 +80,22 @@ std::optional<std::string> escaped_from(std::string_view text) {
     }
   }
   // Only the one form of a name: not "%61" for "a".
-  if (name == text || escaped(name) != text) return std::nullopt;
+  if (name == text || escaped(name, as) != text) return std::nullopt;
   return name;
 }
 
-/// Whether a name cannot be a file name as it is, for itself.
-bool is_unfit(std::string_view name) {
+/// Whether a name cannot be shown as it is, for itself.
+bool is_unfit(std::string_view name, Shown as) {
+  if (as == Shown::text) return !is_utf8(name);
   return name.empty() || name.size() > kMaxFileName || std::ranges::find(kReserved, name) != kReserved.end() ||
          name.find_first_of(std::string_view("/\0", 2)) != name.npos || !is_utf8(name) || is_cut_name(name);
 }
 
-/// Whether the file name of a name is its escaped form: it is unfit, or is the file name of another name.
-bool is_escaped(std::string_view name) {
+/// Whether a name is shown in its escaped form: it is unfit, or is what another name is shown as.
+bool is_escaped(std::string_view name, Shown as) {
   std::optional<std::string> other;
-  while (!is_unfit(name)) {
-    std::optional<std::string> before = escaped_from(name);  // shorter
+  while (!is_unfit(name, as)) {
+    std::optional<std::string> before = escaped_from(name, as);  // shorter
     if (!before) return false;
     name = *(other = std::move(before));
   }
@@ -97,12 +104,25 @@ bool is_escaped(std::string_view name) {
 
 }  // namespace
 
-std::string escape_name(std::string_view name) { return is_escaped(name) ? escaped(name) : std::string(name); }
+std::string escape_name(std::string_view name) {
+  return is_escaped(name, Shown::file) ? escaped(name, Shown::file) : std::string(name);
+}
 
 std::optional<std::string> unescape_name(std::string_view file_name) {
-  if (!is_escaped(file_name)) return std::string(file_name);
-  if (std::optional<std::string> name = escaped_from(file_name); name && is_escaped(*name)) return name;
+  if (!is_escaped(file_name, Shown::file)) return std::string(file_name);
+  if (std::optional<std::string> name = escaped_from(file_name, Shown::file); name && is_escaped(*name, Shown::file))
+    return name;
   return std::nullopt;
+}
+
+std::string escape_attribute_name(std::string_view name) {
+  return is_escaped(name, Shown::text) ? escaped(name, Shown::text) : std::string(name);
+}
+
+std::string unescape_attribute_name(std::string_view shown) {
+  if (std::optional<std::string> name = escaped_from(shown, Shown::text); name && is_escaped(*name, Shown::text))
+    return *std::move(name);
+  return std::string(shown);
 }
 
 std::string with_suffix(std::string_view file_name, std::string_view suffix) {

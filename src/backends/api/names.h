@@ -19,6 +19,11 @@
 namespace codecfs {
 
 std::string escape_name(std::string_view name);
+/// The same for the name of an attribute or of a member of a compound, which JSON and extended attributes show: only
+/// names that are not UTF-8, and those that equal an escaped form, are escaped, and none is truncated.
+std::string escape_attribute_name(std::string_view name);
+/// The name of which this is shown; itself where it is the escaped form of none.
+std::string unescape_attribute_name(std::string_view shown);
 /// The object's name, so that escape_name() produces this file name; none if there is no such name, or it was
 /// truncated.
 std::optional<std::string> unescape_name(std::string_view file_name);

@@ -5,6 +5,7 @@
 #include "backends/api/unsupported_format.h"
 #include "base/log.h"
 #include "base/progress_reporter.h"
+#include "base/utf8.h"
 #include "fs/views/metadata_files.h"
 #include "fs/views/xattrs.h"
 #include "model/json.h"
@@ -120,6 +121,9 @@ Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view valu
   if (!whole || (node.kind != NodeKind::group && node.kind != NodeKind::variable))
     return fail(EPERM, "{}: only groups and variables have attributes that can be changed", node.path);
   const std::string_view plain = name.substr(kUser.size());
+  if (!is_utf8(name) || (!is_utf8(value) && !is_special_xattr(name)))
+    return fail(EINVAL, "{}: the names and texts of attributes are UTF-8; `iconv -f latin1 -t utf8` converts Latin-1",
+                node.path);
   CODECFS_ASSIGN(const XattrView view, all(ino));
   if (view.incomplete && !is_special_xattr(name)) return std::unexpected(*view.incomplete);
   const auto now = std::ranges::find(*view.stored, name, &Xattr::name);

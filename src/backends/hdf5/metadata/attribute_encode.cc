@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/api/names.h"
 #include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/hdf5_version.h"
@@ -133,7 +134,7 @@ class Encoder {
     for (unsigned i = 0; i < count; ++i) {
       const Handle member(H5Tget_member_type(type, i));
       char* raw = H5Tget_member_name(type, i);
-      const std::string name = as_utf8(raw != nullptr ? raw : "");
+      const std::string name = escape_attribute_name(raw != nullptr ? raw : "");
       H5free_memory(raw);
       if (!complex && !value.contains(name)) return false;
       if (!encode(member.get(), complex ? value[i] : value[name], to + H5Tget_member_offset(type, i))) return false;

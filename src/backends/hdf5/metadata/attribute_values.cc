@@ -8,6 +8,7 @@
 #include <exception>
 #include <optional>
 
+#include "backends/api/names.h"
 #include "backends/hdf5/format/object_walk.h"
 #include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/hdf5_version.h"
@@ -151,7 +152,7 @@ class ValueReader {
         continue;
       }
       char* name = H5Tget_member_name(type, i);
-      members[as_utf8(name != nullptr ? name : "")] = std::move(*item);
+      members[escape_attribute_name(name != nullptr ? name : "")] = std::move(*item);
       H5free_memory(name);
     }
     return members;
@@ -223,7 +224,7 @@ struct AttributeCollector {
     } else if (!*value) {
       log::debug("{}: attribute \"{}\" is left out: its type has no JSON form", object, name);
     } else {
-      attributes.push_back({as_utf8(name), std::move(**value)});
+      attributes.push_back({escape_attribute_name(name), std::move(**value)});
     }
   }
 };

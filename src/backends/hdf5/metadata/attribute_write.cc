@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "backends/api/names.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/attribute_encode.h"
@@ -215,7 +216,7 @@ Result<AttributeChange> AttributeChange::prepare(hid_t holder, const AttributeRu
 }
 
 Result<> AttributeChange::remove(const std::string& name) {
-  const auto raw = std::ranges::find(names_, name, as_utf8);
+  const auto raw = std::ranges::find(names_, name, escape_attribute_name);
   if (is_hidden_attribute(name, rules_) || raw == names_.end())
     return fail(ENODATA, "{} has no attribute \"{}\"", object_, name);
   if (is_kept(name, rules_)) return fail(EPERM, "{}: \"{}\" is reserved for HDF5 and netCDF", object_, name);
@@ -235,7 +236,7 @@ Result<> AttributeChange::set(const Attribute& attribute) {
     return fail(EINVAL, "{}: an attribute of HDF5 cannot have the name \"{}\"", object_, name.substr(0, 64));
   if (std::ranges::find(values_, name, &Value::name) != values_.end())
     return fail(EINVAL, "{}: attribute \"{}\" is given twice", object_, name);
-  const auto raw = std::ranges::find(names_, name, as_utf8);
+  const auto raw = std::ranges::find(names_, name, escape_attribute_name);
   if (raw != names_.end()) std::erase(removed_, *raw);
   Handle old;
   if (raw != names_.end()) {
@@ -250,7 +251,7 @@ Result<> AttributeChange::set(const Attribute& attribute) {
   }
   auto value = ValueBuilder(rules_, old.get(), attribute.value).build();
   if (!value) return fail(value.error().code, "{}: attribute \"{}\": {}", object_, name, value.error().reason);
-  value->name = old ? *raw : name;
+  value->name = old ? *raw : unescape_attribute_name(name);
   value->replaces = static_cast<bool>(old);
   CODECFS_TRY(check_size(*value));
   values_.push_back(std::move(*value));

@@ -163,4 +163,22 @@ TEST(Names, RandomFileNamesAreOursOrRefused) {
 }
 
 }  // namespace
+TEST(Names, OfAttributesAreEscapedReversibly) {
+  const std::pair<const char*, const char*> names[] = {{"d\xE9"
+                                                        "bit",
+                                                        "d%E9bit"},
+                                                       {"d\u00e9bit", "d\u00e9bit"},
+                                                       {"d%E9bit", "d%25E9bit"},
+                                                       {"d%25E9bit", "d%2525E9bit"},
+                                                       {"100%", "100%"},
+                                                       {"a%41", "a%41"},
+                                                       {"a/b", "a/b"},
+                                                       {".zattrs", ".zattrs"},
+                                                       {"", ""}};
+  for (const auto& [name, shown] : names) {
+    EXPECT_EQ(escape_attribute_name(name), shown);
+    EXPECT_EQ(unescape_attribute_name(shown), name);
+  }
+}
+
 }  // namespace codecfs
