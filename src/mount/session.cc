@@ -197,9 +197,12 @@ bool allows_others(const Options& options) {
                              [](const auto& name) { return name == "allow_other" || name == "allow_root"; });
 }
 
+bool has_other_users(const Options& options) {
+  return std::ranges::find(options.fuse, "allow_other") != options.fuse.end();
+}
+
 ReferenceRules rules_of_references(const Options& options, const std::string& mountpoint) {
-  const bool has_other_users = std::ranges::find(options.fuse, "allow_other") != options.fuse.end();
-  ReferenceRules rules{.follow = options.follow.value_or(has_other_users ? Follow::beneath : Follow::all),
+  ReferenceRules rules{.follow = options.follow.value_or(has_other_users(options) ? Follow::beneath : Follow::all),
                        .folder = {},
                        .mountpoint = mountpoint};
   std::error_code error;
@@ -301,6 +304,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
                                                 .coherent = options.coherent,
                                                 .portable = options.portable,
                                                 .nodelete = options.nodelete,
+                                                .has_other_users = has_other_users(options),
                                                 .mountpoint = mountpoint,
                                                 .make_references = references_of(options)});
   CODECFS_TRY(filesystem.rules().check());

@@ -116,6 +116,44 @@ def test_a_store_with_mixed_modes(place):
         assert permissions(m.path / "open/0") == (SOMEBODY, SOMEBODY, 0o644)
 
 
+AGGREGATES = [".zmetadata", ".codecfs/view/encoded/.zmetadata", ".codecfs/view/decoded3/zarr.json", ".codecfs/view/encoded3/zarr.json"]
+
+
+def test_what_tells_of_all_leaves_out_what_not_all_may_read(place):
+    source = store(place / "s", SOMEBODY)
+    group = zarr.open_group(str(source))
+    for name in ("open", "closed", "hidden", "outer", "outer/inner"):
+        group[name].attrs["word"] = f"word of {name}"
+    group["closed"].attrs["units"] = "private units"
+    give(source, SOMEBODY)
+    (source / "closed").chmod(0o700)
+    (source / "hidden/.zarray").chmod(0o600)
+    (source / "outer").chmod(0o740)
+    with mounted(source, place / "mnt", "allow_other") as m:
+        for path in AGGREGATES:
+            shown = as_user(ANOTHER, 'cat "$1"', m.path / path)
+            assert shown.returncode == 0 and b"word of open" in shown.stdout, path
+            for word in (b"closed", b"hidden", b"outer", b"inner", b"private units"):
+                assert word not in shown.stdout, (path, word)
+        # What is as readable as the file itself is in it.
+        inside = as_user(SOMEBODY, 'cat "$1"', m.path / "outer/.zmetadata").stdout
+        assert b"word of outer" in inside and b"word of outer/inner" in inside
+        assert "leaves out \"/closed\"" in (m.path / ".codecfs/log").read_text()
+        assert permissions(m.path / ".codecfs/log") == (0, 0, 0o400)
+        assert not reads(ANOTHER, m.path / ".codecfs/log") and reads(ANOTHER, m.path / ".codecfs/stats")
+        # Names of temporary files, which an extended attribute of the root has.
+        (m.path / "closed/.tmp.private").write_bytes(b"x")
+        (m.path / "open/.tmp.public").write_bytes(b"x")
+        names = as_user(ANOTHER, 'getfattr --only-values -n user._NotStored "$1"', m.path).stdout
+        assert b"open/.tmp.public" in names and b"private" not in names and b"1 files" in names
+        for name in ("closed/.tmp.private", "open/.tmp.public"):
+            (m.path / name).unlink()
+    # One user alone reads this mount.
+    with mounted(source, place / "mnt") as m:
+        for path in AGGREGATES:
+            assert all(word in (m.path / path).read_bytes() for word in (b"private units", b"word of outer/inner")), path
+
+
 @contextlib.contextmanager
 def umask(mask):
     before = os.umask(mask)

@@ -38,9 +38,10 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       consolidates_groups(options.consolidates_groups),
       portable(options.portable),
       nodelete(options.nodelete),
+      has_other_users(options.has_other_users),
       mountpoint(options.mountpoint),
       make_references(options.make_references),
-      dataset(std::move(source)),
+      dataset(std::move(source), options.has_other_users),
       nodes(dataset.source().root(), options.view),
       cache(options.cache_bytes, stats),
       conversions(options.cache_bytes / 4, conversion_stats),
@@ -113,12 +114,25 @@ bool MountContext::lists_absent(const Node& node, const VariableView& view) cons
 
 std::vector<std::string> MountContext::files_not_stored() {
   std::vector<std::string> paths;
+  size_t hidden = 0;
   for (const auto& [directory, name] : scratch.names()) {
     if (is_nczarr_file(name)) continue;
     const Result<Place> place = nodes.at(directory);
+    if (has_other_users && place && !is_public(*place->node)) {
+      ++hidden;
+      continue;
+    }
     paths.push_back(fmt::format("{}/{}", place ? path_of(place->node->view) + path_of(*place) : "", name));
   }
+  if (hidden > 0) paths.push_back(fmt::format("{} files in directories that not all users may read", hidden));
   return paths;
+}
+
+bool MountContext::is_public(const Node& node) {
+  if (node.is_root()) return true;
+  if (!dataset.is_as_readable(node.object, dataset.source().root().object)) return false;
+  const Result<Place> parent = nodes.at(node.parent);
+  return parent && is_public(*parent->node);
 }
 
 }  // namespace codecfs::fs

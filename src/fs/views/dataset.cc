@@ -44,9 +44,11 @@ struct ConsolidatedForm {
 /// Collects the metadata of a group and of everything below it.
 class Consolidation {
  public:
-  Consolidation(Source& source, const ConsolidatedForm& form) : source_(source), form_(form) {}
+  Consolidation(Dataset& dataset, const ConsolidatedForm& form)
+      : dataset_(dataset), source_(dataset.source()), form_(form) {}
 
   Result<Json> run(ObjectId group) {
+    top_ = group;
     CODECFS_TRY(collect(group, "", 0));
     add_links();
     return std::move(metadata_);
@@ -77,6 +79,10 @@ class Consolidation {
 
   Result<> add(const Entry& entry, const std::string& directory, int depth) {
     const std::string path = directory + entry.name;
+    if (entry.kind != EntryKind::symlink && !dataset_.is_as_readable(entry.object, top_)) {
+      log::warning("the consolidated metadata leaves out \"/{}\", which not all users may read", path);
+      return {};
+    }
     if (entry.kind == EntryKind::group) return collect(entry.object, path, depth + 1);
     if (entry.kind == EntryKind::variable) {
       CODECFS_ASSIGN(const VariablePtr variable, describe(source_, entry.object));
@@ -116,8 +122,10 @@ class Consolidation {
     }
   }
 
+  const Dataset& dataset_;
   Source& source_;
   const ConsolidatedForm& form_;
+  ObjectId top_{};
   Json metadata_ = Json::object();
   std::unordered_map<std::string, ObjectId> variables_;  // by path
   std::vector<Link> links_;
@@ -177,6 +185,18 @@ Result<Text> Dataset::zmetadata(ObjectId group) {
   return text;
 }
 
+bool Dataset::is_as_readable(ObjectId part, ObjectId whole) const {
+  if (!has_other_users_ || part == whole) return true;
+  const Result<struct stat> one = source_->status_of(part);
+  const Result<struct stat> other = source_->status_of(whole);
+  if (!one || !other) return false;
+  constexpr mode_t kReading = 0444;
+  const mode_t missing = kReading & ~one->st_mode;
+  // With another owner or group, a user belongs to another of the three classes.
+  const bool is_same = one->st_uid == other->st_uid && one->st_gid == other->st_gid;
+  return is_same ? (missing & other->st_mode) == 0 : missing == 0;
+}
+
 Result<Json> Dataset::consolidate(ObjectId group, const ZarrayOf& zarray_of) {
   const ConsolidatedForm form{
       [](const std::string& path, const Result<std::vector<Attribute>>& attributes) -> Members {
@@ -191,7 +211,7 @@ Result<Json> Dataset::consolidate(ObjectId group, const ZarrayOf& zarray_of) {
       }};
   const LockGuard lock(consolidating_);
   Json json = Json::object();
-  CODECFS_ASSIGN(json["metadata"], Consolidation(*source_, form).run(group));
+  CODECFS_ASSIGN(json["metadata"], Consolidation(*this, form).run(group));
   json["zarr_consolidated_format"] = 1;
   return json;
 }
@@ -207,7 +227,7 @@ Result<Json> Dataset::consolidate3(ObjectId group, const ZarrJsonOf& zarr_json_o
                                 return {{path, *std::move(json)}};
                               }};
   const LockGuard lock(consolidating_);
-  return Consolidation(*source_, form).run(group);
+  return Consolidation(*this, form).run(group);
 }
 
 // Readers of the source put their results into these caches only if changes() has not changed during the read, and

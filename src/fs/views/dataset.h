@@ -36,7 +36,9 @@ using VariableViewPtr = std::shared_ptr<const VariableView>;
 
 class Dataset {
  public:
-  explicit Dataset(std::unique_ptr<Source> source) : source_(std::move(source)) {}
+  /// `has_other_users`: consolidated metadata leaves out what some users must not read.
+  explicit Dataset(std::unique_ptr<Source> source, bool has_other_users = false)
+      : source_(std::move(source)), has_other_users_(has_other_users) {}
 
   [[nodiscard]] Source& source() const { return *source_; }
 
@@ -48,9 +50,12 @@ class Dataset {
   /// The texts of a group's files.
   static Text zgroup();
   Result<Text> zattrs(ObjectId group);
-  /// The consolidated metadata of everything below a group: {"metadata": {".zgroup": ..., "a/.zarray": ...},
-  /// "zarr_consolidated_format": 1}. Reads all metadata below it, which may take long. For attributes that cannot be
-  /// read it has the reason as the attribute "_Error".
+  /// Whether all users who may read group `whole` may read `part`, by the owners and modes of both. Always, where only
+  /// one user reads.
+  [[nodiscard]] bool is_as_readable(ObjectId part, ObjectId whole) const;
+  /// The consolidated metadata of everything below a group that is_as_readable() as the group: {"metadata": {".zgroup":
+  /// ..., "a/.zarray": ...}, "zarr_consolidated_format": 1}. Reads all metadata below it, which may take long. For
+  /// attributes that cannot be read it has the reason as the attribute "_Error".
   Result<Text> zmetadata(ObjectId group);
   /// The same as JSON, with a .zarray from `zarray_of` for each variable, whose path is relative to the group.
   using ZarrayOf = std::function<Json(const std::string& path, const Variable& facts)>;
@@ -70,6 +75,7 @@ class Dataset {
 
  private:
   const std::unique_ptr<Source> source_;
+  const bool has_other_users_;
   std::atomic<uint64_t> changes_ = 0;
   LruMap<ObjectId, VariableView> variables_{512, kMaxHeld};
   LruMap<ObjectId, Variable> described_{64, kMaxHeld};

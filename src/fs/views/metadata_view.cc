@@ -1,5 +1,7 @@
 #include "fs/views/metadata_view.h"
 
+#include <unistd.h>
+
 #include "backends/api/source.h"
 #include "base/log.h"
 #include "filters/core/filter_table.h"
@@ -91,6 +93,12 @@ Result<struct stat> MetadataView::attributes(const Node& node, FileKind file) {
     }
     struct stat status = inodes_.make(node, node.ino(file), S_IFREG, size);
     status.st_mode &= ~mode_t{0222};
+    // The log names what is in directories that not all users may read.
+    if (file == FileKind::log && mount_.has_other_users) {
+      status.st_mode &= ~mode_t{0077};
+      status.st_uid = ::geteuid();
+      status.st_gid = ::getegid();
+    }
     return status;
   }
   if (file == FileKind::array) return arrays_.attributes(node);
