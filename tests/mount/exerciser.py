@@ -428,9 +428,28 @@ class Exerciser:
         if truncate:
             self.settle(file.variable)
         fd = os.open(self.root / file.name, access | (os.O_TRUNC if truncate else 0))
-        self.handles.append(Handle(file, fd, access, truncate and not file.can_be_short))
+        handle = Handle(file, fd, access, truncate and not file.can_be_short)
+        self.handles.append(handle)
         if truncate and file.can_be_short:
-            file.cut(0)
+            self.write_anew(handle)
+
+    def write_anew(self, handle):
+        """A chunk that was opened with O_TRUNC: all of it, or a part, which is refused."""
+        file = handle.file
+        is_part = not any(other.file is file for other in self.handles if other is not handle) and not self.maps and self.rng.random() < 0.3
+        data = self.data(self.rng.randrange(1, file.capacity) if is_part else file.capacity)
+        if os.pwrite(handle.fd, data, 0) != len(data):
+            raise Fault(f"{file.name}: not all was written")
+        if is_part:
+            self.note(f"refused {file.name} {len(data)}")
+            self.handles.remove(handle)
+            expect(errno.EINVAL, os.close, handle.fd)
+            self.closed(file)
+            return
+        file.cut(0)
+        file.put(0, data)
+        if handle.access == os.O_WRONLY and not SEES_DIRECT_WRITES:
+            self.close(handle)
 
     def handle(self, *accesses):
         fitting = [handle for handle in self.handles if handle.access in accesses]
@@ -612,6 +631,9 @@ class Exerciser:
         fd = os.open(self.root / file.name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         if os.write(fd, data) != len(data):
             raise Fault(f"{file.name}: not all was written")
+        if file.exists() and 0 < len(data) < file.capacity:
+            expect(errno.EINVAL, os.close, fd)
+            return
         os.close(fd)
         file.cut(0)
         if data:
@@ -640,9 +662,13 @@ class Exerciser:
         self.note(f"rename {file.name} {len(data)}")
         beside = self.root / file.variable.name / f".beside.{self.number}"
         beside.write_bytes(data)
+        if len(data) < file.capacity:
+            expect(errno.EINVAL, os.replace, beside, self.root / file.name)
+            beside.unlink()
+            return
         os.replace(beside, self.root / file.name)
         file.cut(0)
-        file.put(0, data + file.variable.fill(len(data)))
+        file.put(0, data)
 
     def codecs(self, variable):
         told = json.loads((self.root / VIEW / "encoded" / variable.name / ".zarray").read_text())

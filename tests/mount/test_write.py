@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from conftest import CODECFS, DATA, is_mounted, mounted, without_pointers, xattr
-from mounts import processes_of
+from mounts import processes_of, wait_until
 
 OURS = os.environ["CODECFS_PLUGINS"]
 WAL = ".{}.codecfs-wal"
@@ -236,6 +236,131 @@ def test_shortened_chunks_are_filled(mount, source):
     assert part(result, 1, 1).tobytes() == b"abcd" + fill[4:]
     assert part(result, 0, 0).tobytes() == b"1234" + fill[4:]
     assert (part(result, 2, 0) == 7).all() and (part(result, 3, 1) == 7).all()
+
+
+def settled(path, size):
+    """The content once the kernel has released the last descriptor, which it does after close() has returned."""
+    wait_until(lambda: os.stat(path).st_size == size)
+    return path.read_bytes()
+
+
+def put_by_rename(path, data):
+    temporary = path.with_name(".0.0.x5Fg2A")
+    temporary.write_bytes(data)
+    try:
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink()
+        raise
+
+
+def put_by_link(path, data):
+    """As obstore writes a new file."""
+    temporary = path.with_name("0.0.partial")
+    temporary.write_bytes(data)
+    try:
+        os.link(temporary, path)
+    finally:
+        temporary.unlink()
+
+
+def test_a_shorter_file_does_not_replace_a_chunk(mount, source):
+    """It is probably encoded, by a client with the metadata of another view: padded, it would be garbage."""
+    import zlib
+    m = mount(source, "commit=1")
+    before = part(ARRAY, 1, 1).tobytes()
+    encoded = zlib.compress(before)
+    assert len(encoded) < 2000
+    for put in (put_by_rename, lambda path, data: path.write_bytes(data)):
+        with pytest.raises(OSError) as raised:
+            put(m.path / "deflate/1.1", encoded)
+        assert raised.value.errno == errno.EINVAL
+        assert settled(m.path / "deflate/1.1", 2000) == before
+    assert "encoded" in xattr(m.path / "deflate/1.1", "_Error")
+    # Chunks that are absent: a file that is renamed or linked is finished.
+    for put in (put_by_rename, put_by_link):
+        with pytest.raises(OSError) as raised:
+            put(m.path / "absent/0.0", encoded)
+        assert raised.value.errno == errno.EINVAL
+        assert not (m.path / "absent/0.0").exists()
+    # A program that copies, and says so.
+    done = subprocess.run(["cp", "/dev/stdin", m.path / "deflate/1.0"], input=b"short", capture_output=True)
+    assert done.returncode == 1 and b"Invalid argument" in done.stderr
+    m.close()
+    assert np.array_equal(values(source, "deflate"), ARRAY)
+    assert (values(source, "absent") == 7).all()
+
+
+def test_a_refused_replacement_keeps_what_was_written_before(mount, source):
+    m = mount(source, "commit=3600")
+    chunk = m.path / "deflate/1.1"
+    new = bytes(range(250)) * 8
+    chunk.write_bytes(new)  # not stored yet
+    fd = os.open(chunk, os.O_WRONLY | os.O_TRUNC)
+    os.write(fd, b"short")
+    with pytest.raises(OSError) as raised:
+        os.fsync(fd)
+    assert raised.value.errno == errno.EINVAL
+    # Other chunks of the variable can be stored meanwhile.
+    write_synced(m.path / "deflate/0.0", new)
+    with pytest.raises(OSError):
+        os.close(fd)
+    assert settled(chunk, 2000) == new
+    # A writer that is killed.
+    writer = subprocess.Popen(["dd", f"of={chunk}", "bs=5", "count=2", "status=none"], stdin=subprocess.PIPE)
+    writer.stdin.write(b"short")
+    writer.stdin.flush()
+    wait_until(lambda: os.stat(chunk).st_size == 5)
+    writer.kill()
+    writer.wait()
+    writer.stdin.close()
+    assert settled(chunk, 2000) == new
+    m.close()
+    result = values(source, "deflate")
+    assert part(result, 1, 1).tobytes() == part(result, 0, 0).tobytes() == new
+
+
+def test_replacements_in_parts(mount, source):
+    m = mount(source, "commit=1")
+    chunk = m.path / "deflate/1.1"
+    new = bytes(range(250)) * 8
+    # The shell closes a descriptor before the command writes.
+    subprocess.run(["sh", "-c", f"cat > {chunk}"], input=new, check=True)
+    assert settled(chunk, 2000) == new
+    # Nothing was written: the chunk is empty, that is, fill.
+    run("sh", "-c", f": > {m.path}/deflate/0.0")
+    assert settled(m.path / "deflate/0.0", 2000) == bytes(2000)
+    with open(chunk, "wb", buffering=0) as f:
+        f.write(b"x" * 1000)
+        with pytest.raises(OSError) as raised:
+            os.setxattr(m.path / "deflate", "user._Filter", b"1,9")
+        assert raised.value.errno == errno.EBUSY
+        f.write(b"x" * 1000)
+        os.fsync(f)
+    # Edited in place: padded.
+    os.truncate(m.path / "deflate/2.0", 100)
+    m.close()
+    result = values(source, "deflate")
+    assert part(result, 1, 1).tobytes() == b"x" * 2000
+    assert not part(result, 0, 0).any()
+    assert part(result, 2, 0).tobytes() == part(ARRAY, 2, 0).tobytes()[:100] + bytes(1900)
+
+
+def test_an_incomplete_replacement_is_not_stored(mount, tmp_path):
+    """Also if the daemon is killed meanwhile."""
+    import zarr
+    old = np.arange(500, dtype="<i4")
+    zarr.save_array(str(tmp_path / "a.zarr"), old, chunks=(500,))
+    m = mount(tmp_path / "a.zarr", "commit=1")
+    with open(m.path / "0", "wb", buffering=0) as f:
+        f.write(b"x" * 1000)
+        os.sync()
+        time.sleep(2)  # a commit
+        assert (zarr.open(str(tmp_path / "a.zarr"))[:] == old).all()
+        m.kill()
+        with contextlib.suppress(OSError):
+            f.close()
+    assert (zarr.open(str(tmp_path / "a.zarr"))[:] == old).all()
 
 
 def test_what_is_left_out_is_zeros(mount, source, tmp_path):

@@ -37,6 +37,12 @@ std::optional<EditContent::State> EditContent::state() const {
   return State{bytes_, size_, encoded_};
 }
 
+std::optional<EditContent::State> EditContent::storable() const {
+  if (!is_replacing()) return state();
+  if (before_->bytes == nullptr) return std::nullopt;
+  return State{before_->bytes, before_->size, before_->encoded};
+}
+
 EditContent::Size EditContent::size() const {
   Size size;
   for (const Buffer* const buffer : {static_cast<const Buffer*>(bytes_.get()), encoded_.get()}) {
@@ -44,6 +50,7 @@ EditContent::Size EditContent::size() const {
     size.bytes += buffer->size();
     size.memory += buffer->capacity();
   }
+  if (is_replacing() && before_->bytes != nullptr) size.memory += before_->bytes->capacity();
   return size;
 }
 
@@ -102,7 +109,7 @@ Result<> EditContent::write(const Variable& variable, uint64_t offset, Bytes byt
     std::memcpy(bytes_->data() + offset, bytes.data(), bytes.size());
   else
     copy_masked(bytes_->data() + offset, bytes.data(), mask.data(), bytes.size());
-  size_ = std::max(size_, end);
+  note_size(std::max(size_, end));
   return {};
 }
 
@@ -114,7 +121,7 @@ Result<> EditContent::change(const Variable& variable, bool whole, const std::fu
     change(bytes_->mutable_bytes());
     CODECFS_TRY(note_written([&] { written_.add_all(); }));
   }
-  size_ = bytes_->size();
+  note_size(bytes_->size());
   return {};
 }
 
@@ -150,8 +157,13 @@ Result<> EditContent::resize(const Variable& variable, uint64_t size, bool gaps_
     put_fill(variable, bytes_->mutable_bytes(), size);
   else
     bytes_->truncate(size);
-  size_ = size;
+  note_size(size);
   return {};
+}
+
+void EditContent::note_size(uint64_t size) {
+  size_ = size;
+  if (size_ == bytes_->size()) before_.reset();
 }
 
 Result<bool> EditContent::create(const Variable& variable, bool is_absent, bool gaps_are_fill) {
@@ -174,11 +186,33 @@ void EditContent::replace(Buffer bytes, std::shared_ptr<const Buffer> encoded) {
   is_own_ = true;
   bytes_ = std::make_shared<Buffer>(std::move(bytes));
   encoded_ = std::move(encoded);
-  size_ = bytes_->size();
+  note_size(bytes_->size());
+}
+
+Result<> EditContent::begin_replacement(const Variable& variable) {
+  if (is_replacing()) return resize(variable, 0, false);
+  // Moved, not copied: what comes next is new.
+  before_ = Before{
+      std::exchange(bytes_, nullptr), std::move(encoded_), size_, is_own_, std::exchange(written_, {}), version_};
+  const Result<> begun = resize(variable, 0, false);
+  if (!begun) (void)abandon_replacement();
+  return begun;
+}
+
+bool EditContent::abandon_replacement() {
+  bytes_ = std::move(before_->bytes);
+  encoded_ = std::move(before_->encoded);
+  size_ = before_->size;
+  is_own_ = before_->is_own;
+  written_ = std::move(before_->written);
+  version_ = std::move(before_->version);
+  before_.reset();
+  gaps_are_fill_ = false;
+  return bytes_ != nullptr;
 }
 
 void EditContent::show_whole() {
-  if (bytes_ != nullptr) size_ = bytes_->size();
+  if (bytes_ != nullptr) note_size(bytes_->size());
 }
 
 }  // namespace codecfs::fs

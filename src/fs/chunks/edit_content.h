@@ -26,6 +26,8 @@ class EditContent {
   };
   /// None before the first change.
   [[nodiscard]] std::optional<State> state() const;
+  /// The state to store: while a replacement is incomplete, the one before it. None if there is none.
+  [[nodiscard]] std::optional<State> storable() const;
   /// Whether the file is shown shorter than its chunk.
   [[nodiscard]] bool is_short() const { return bytes_ != nullptr && size_ != bytes_->size(); }
   struct Size {
@@ -60,6 +62,14 @@ class EditContent {
   Result<bool> create(const Variable& variable, bool is_absent, bool gaps_are_fill);
   /// Replaces all. `encoded`: the same bytes, encoded with the stored pipeline; or null.
   void replace(Buffer bytes, std::shared_ptr<const Buffer> encoded);
+  /// Truncates the file of an existing chunk, of known size, that a writer is going to write anew. Until the file has
+  /// the length of the chunk again the replacement is incomplete, and abandon_replacement() returns to what was before.
+  Result<> begin_replacement(const Variable& variable);
+  [[nodiscard]] bool is_replacing() const { return before_.has_value(); }
+  /// Whether bytes were written, but fewer than the chunk has.
+  [[nodiscard]] bool is_incomplete() const { return is_replacing() && size_ > 0; }
+  /// Returns false if the chunk had no content before: then this content must be dropped.
+  bool abandon_replacement();
   /// Notes from now on which bytes are written. The fill that a new chunk begins with does not count as written.
   void note_written_bytes() { notes_written_ = true; }
   /// The bytes that were written since the last call. Empty if they are not noted.
@@ -80,6 +90,17 @@ class EditContent {
   static uint64_t capacity_of(const Variable& variable);
 
  private:
+  /// What a replacement replaces. Without bytes: the chunk as the source has it.
+  struct Before {
+    std::shared_ptr<Buffer> bytes;
+    std::shared_ptr<const Buffer> encoded;
+    uint64_t size = 0;
+    bool is_own = false;
+    ByteSet written;
+    std::optional<std::string> version;
+  };
+
+  void note_size(uint64_t size);
   Result<> begin(const Variable& variable, bool whole, uint64_t bytes);
   Result<> make_private(uint64_t bytes);
   Result<> put_zeros(uint64_t end);
@@ -90,6 +111,7 @@ class EditContent {
   std::shared_ptr<Buffer> bytes_;          // the whole chunk, fill beyond size_; null before the first change
   std::shared_ptr<const Buffer> encoded_;  // the encoded form to be stored unchanged; or null
   uint64_t size_ = 0;                      // of the file
+  std::optional<Before> before_;           // while a replacement is not complete
   bool gaps_are_fill_ = false;             // see resize()
   bool is_own_ = false;
   bool notes_written_ = false;

@@ -32,7 +32,9 @@ std::optional<EditContent::State> Edit::look() {
 
 Edit::Taken Edit::take() {
   const LockGuard lock(content_mutex);
-  return {*content.state(), content.take_written(), content.is_own(), content.version()};
+  if (!content.is_replacing()) return {*content.state(), content.take_written(), content.is_own(), content.version()};
+  // The encoder was given the chunk before a program began to replace it.
+  return {content.storable().value_or(EditContent::State{}), {}, true, content.version()};
 }
 
 EditPtr EditTable::find(ChunkKey key) const {
@@ -65,10 +67,15 @@ EditPtr EditTable::pin(const ChunkPlace& place) {
   return edit;
 }
 
-void EditTable::note_changed(Edit& edit, const EditContent::Size& size, bool is_short) {
+void EditTable::note_changed(Edit& edit, const EditContent::Size& size, bool is_short, bool is_replacing) {
+  if (is_replacing && !edit.replacing_) {
+    edit.replaced_version_ = edit.version_;
+    edit.closed_ = false;
+  }
   ++edit.version_;
   edit.dirty_ = true;
   edit.short_ = is_short;
+  edit.replacing_ = is_replacing;
   charge(edit, size);
   update(edit);
 }
@@ -181,7 +188,7 @@ EditPtr EditTable::take() {
     edit->wanted_ = false;
     if (edit->dirty_) {
       edit->storing_ = true;
-      edit->storing_version_ = edit->version_;
+      edit->storing_version_ = edit->replacing_ ? edit->replaced_version_ : edit->version_;
       ++storing_;
     }
     update(*edit);

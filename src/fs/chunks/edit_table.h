@@ -63,6 +63,8 @@ class Edit {
   [[nodiscard]] bool is_pinned() const { return pins_ > 0; }
   [[nodiscard]] bool is_storing() const { return storing_; }
   [[nodiscard]] bool is_underway() const { return wanted_ || storing_; }
+  /// EditContent::is_replacing().
+  [[nodiscard]] bool is_replacing() const { return replacing_; }
   /// Of the latest try to store it.
   [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
 
@@ -82,7 +84,9 @@ class Edit {
   bool storing_ = false;   // an encoder has taken it
   bool removing_ = false;  // must not be stored
   bool short_ = false;     // its file is shorter than the chunk
-  bool dropped_ = false;   // no longer in the table
+  bool replacing_ = false;
+  uint64_t replaced_version_ = 0;  // the version that a replacement began with
+  bool dropped_ = false;           // no longer in the table
   Stage stage_ = Stage::idle;
   std::list<std::shared_ptr<Edit>>::iterator position_;  // in the list of its stage
 };
@@ -103,10 +107,10 @@ class EditTable {
   /// The edit of the chunk, new if there is none. It stays until unpin().
   EditPtr pin(const ChunkPlace& place);
   static void unpin(Edit& edit) { --edit.pins_; }
-  /// The content has changed. `size`, `is_short`: those of the content now.
-  void note_changed(Edit& edit, const EditContent::Size& size, bool is_short);
+  /// The content has changed. `size`, `is_short`, `is_replacing`: those of the content now.
+  void note_changed(Edit& edit, const EditContent::Size& size, bool is_short, bool is_replacing = false);
   /// The file has the length of its chunk again.
-  static void note_whole(Edit& edit) { edit.short_ = false; }
+  static void note_whole(Edit& edit) { edit.short_ = edit.replacing_ = false; }
   /// If it is dirty: no further change is expected soon.
   void close(Edit& edit);
   /// Whether the edit is being removed and so must not be stored.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+
 namespace codecfs::fs {
 WriteBack::WriteBack(Dataset& dataset, ChunkCache& cache, ChunkCache& conversions, Stats& stats, const Options& options,
                      ReadBase read_base, CheckPlace check_place, ChangedOutside changed_outside)
@@ -84,7 +86,7 @@ Result<> WriteBack::edit(const ChunkPlace& place, Prepare prepare, Change change
     return result;
   }
   ++changes_made_;
-  edits_.note_changed(*edit, edit->content.size(), edit->content.is_short());
+  edits_.note_changed(*edit, edit->content.size(), edit->content.is_short(), edit->content.is_replacing());
   note_dirty_bytes();
   removed_.erase(place.object, place.key, place.number);
   if (after == After::close_chunk) {
@@ -153,6 +155,37 @@ Result<> WriteBack::resize(const ChunkPlace& place, uint64_t size, bool gaps_are
   return edit(
       place, [&](Edit& edit) { return known ? Result<>() : load(edit); },
       [&](EditContent& content) { return content.resize(variable, size, gaps_are_fill); });
+}
+
+Result<> WriteBack::begin_replacement(const ChunkPlace& place) {
+  const Variable& variable = *place.variable->facts;
+  if (!variable.chunk_bytes) return resize(place, 0);
+  return edit(
+      place, [](Edit&) -> Result<> { return {}; },
+      [&](EditContent& content) { return content.begin_replacement(variable); });
+}
+
+std::unexpected<Error> WriteBack::incomplete(const Edit& edit, uint64_t size) {
+  return fail(EINVAL,
+              "{} bytes replace a chunk of {}: in this view chunks are decoded and complete. If the bytes are encoded, "
+              "write them in .codecfs/view/encoded; to change a part, open the chunk without O_TRUNC",
+              size, edit.place.variable->facts->chunk_bytes.value_or(0));
+}
+
+/// Drops an incomplete replacement. The caller holds content_mutex and mutex_.
+Result<> WriteBack::end_replacement(Edit& edit) {
+  const uint64_t written = edit.content.state()->size;
+  if (edit.content.abandon_replacement()) {
+    edits_.note_changed(edit, edit.content.size(), edit.content.is_short());
+    edits_.close(edit);
+  } else {
+    edits_.drop(edit);
+    drop_cached(edit.place.key);
+  }
+  ++changes_made_;
+  note_dirty_bytes();
+  progress_.notify_all();
+  return incomplete(edit, written);
 }
 
 Result<bool> WriteBack::create(const ChunkPlace& place, bool gaps_are_fill) {
@@ -241,9 +274,25 @@ void WriteBack::resume(ObjectId variable) {
   progress_.notify_all();
 }
 
+/// The same when no chunk of it is being replaced: a program needs microseconds from its open to its last write, which
+/// a pause would stop. After kReplacing a chunk that still is being replaced is left to the caller.
+void WriteBack::stop_writers_between_replacements(UniqueLock<Mutex>& lock, ObjectId variable) {
+  constexpr std::chrono::seconds kReplacing{1};
+  const auto deadline = std::chrono::steady_clock::now() + kReplacing;
+  const auto is_replaced = [&]() CODECFS_REQUIRES(mutex_) { return edits_.any_of(variable, &Edit::is_replacing); };
+  while (true) {
+    const bool is_over =
+        !progress_.wait_until(lock, deadline, [&]() CODECFS_REQUIRES(mutex_) { return !is_replaced(); });
+    stop_writers(lock, variable);
+    if (is_over || !is_replaced()) return;
+    paused_.erase(variable);
+    progress_.notify_all();
+  }
+}
+
 Result<WriteBack::Pause> WriteBack::pause(ObjectId variable) {
   UniqueLock lock(mutex_);
-  stop_writers(lock, variable);
+  stop_writers_between_replacements(lock, variable);
   const std::vector<EditPtr> edits = edits_.of(variable, &Edit::is_dirty);
   const bool open_in_part =
       !std::ranges::all_of(edits, [&](const EditPtr& edit) CODECFS_REQUIRES(mutex_) { return can_be_stored(*edit); });
@@ -324,19 +373,30 @@ std::vector<ChunkKey> WriteBack::open_writers() {
 }
 
 Result<> WriteBack::flush(const ChunkPlace& place) {
+  EditPtr edit;
+  {
+    const LockGuard lock(mutex_);
+    edit = edits_.find(place.key);
+    if (edit == nullptr) return take_error(place.object);
+  }
+  const LockGuard content(edit->content_mutex);
+  // A shell closes its first descriptor before the command writes.
+  if (edit->content.is_incomplete()) return incomplete(*edit, edit->content.state()->size);
   const LockGuard lock(mutex_);
-  if (const EditPtr edit = edits_.find(place.key)) edits_.close(*edit);
+  if (!edit->content.is_replacing()) edits_.close(*edit);
   return take_error(place.object);
 }
 
 Result<> WriteBack::flush_variable(ObjectId variable) {
   const LockGuard lock(mutex_);
-  for (const EditPtr& edit : edits_.of(variable, &Edit::is_dirty)) edits_.close(*edit);
+  for (const EditPtr& edit :
+       edits_.of(variable, [](const Edit& edit) { return edit.is_dirty() && !edit.is_replacing(); }))
+    edits_.close(*edit);
   if (is_pressed()) wake(edits_.enqueue_closed());
   return take_error(variable);
 }
 
-bool WriteBack::close_writer(const ChunkPlace& place) {
+Result<bool> WriteBack::close_writer(const ChunkPlace& place) {
   EditPtr edit;
   {
     const LockGuard lock(mutex_);
@@ -348,10 +408,12 @@ bool WriteBack::close_writer(const ChunkPlace& place) {
   const LockGuard content(edit->content_mutex);
   const LockGuard lock(mutex_);
   if (writers_.contains(place.key)) return false;  // opened again meanwhile
+  if (edit->content.is_incomplete()) return std::unexpected(end_replacement(*edit).error());
   const bool longer = edit->content.is_short();
   edit->content.show_whole();
   EditTable::note_whole(*edit);
   forget_if_clean(edit);
+  progress_.notify_all();
   return longer;
 }
 
@@ -368,12 +430,18 @@ Result<> WriteBack::store(ObjectId variable) {
 
 Result<> WriteBack::sync(const ChunkPlace& place) {
   std::vector<EditPtr> edits;
+  bool is_replacing = false;
   {
     const LockGuard lock(mutex_);
     if (const EditPtr edit = edits_.find(place.key); edit != nullptr && edit->is_dirty()) {
-      wake(edits_.enqueue(*edit));
+      is_replacing = edit->is_replacing();
+      if (!is_replacing) wake(edits_.enqueue(*edit));
       edits.push_back(edit);
     }
+  }
+  if (is_replacing) {
+    const LockGuard content(edits.front()->content_mutex);
+    if (edits.front()->content.is_replacing()) return incomplete(*edits.front(), edits.front()->content.state()->size);
   }
   CODECFS_TRY(wait_until_stored(edits));
   CODECFS_TRY(commit());
@@ -385,7 +453,7 @@ Result<> WriteBack::sync_variable(ObjectId variable) {
   std::vector<EditPtr> edits;
   {
     const LockGuard lock(mutex_);
-    edits = edits_.of(variable, &Edit::is_dirty);
+    edits = edits_.of(variable, [](const Edit& edit) { return edit.is_dirty() && !edit.is_replacing(); });
     for (const EditPtr& edit : edits) wake(edits_.enqueue(*edit));
   }
   CODECFS_TRY(wait_until_stored(edits));
@@ -412,10 +480,18 @@ Result<> WriteBack::sync_all() {
 }
 
 Result<> WriteBack::finish() {
+  std::vector<EditPtr> replacing;
   {
     const LockGuard lock(mutex_);
+    for (const auto& [key, count] : writers_)
+      if (const EditPtr edit = edits_.find(key); edit != nullptr && edit->is_replacing()) replacing.push_back(edit);
     writers_.clear();           // of files that are still open, whose writes no longer arrive
     is_committed_once_ = true;  // no commit is needed for what this mount has not changed
+  }
+  for (const EditPtr& edit : replacing) {
+    const LockGuard content(edit->content_mutex);
+    const LockGuard lock(mutex_);
+    if (edit->content.is_incomplete()) log::error("{}", end_replacement(*edit).error().reason);
   }
   const Result<> stored = sync_all();
   // Join the threads: only this thread uses the source from here on.

@@ -83,6 +83,9 @@ class WriteBack {
   /// Truncates the file, or extends it with zeros, up to the chunk's size. EFBIG. `gaps_are_fill`: a gap before a later
   /// write reads as fill instead of zeros.
   Result<> resize(const ChunkPlace& place, uint64_t size, bool gaps_are_fill = false);
+  /// For an open with O_TRUNC: truncates the file of a chunk that a writer replaces. Until it has its length again,
+  /// nothing of it is stored, and flush() and sync() are EINVAL if something was written.
+  Result<> begin_replacement(const ChunkPlace& place);
   /// Creates an empty file if the chunk does not exist. Returns whether it did.
   Result<bool> create(const ChunkPlace& place, bool gaps_are_fill);
   /// Replaces the whole content (for a rename over the chunk), padded with fill. `encoded`: the same, encoded with the
@@ -140,7 +143,8 @@ class WriteBack {
   /// The same for all chunks of a variable.
   Result<> flush_variable(ObjectId variable);
   /// For the last close of a descriptor. True if the file's length changes: a truncated chunk has its full size again.
-  bool close_writer(const ChunkPlace& place);
+  /// An incomplete replacement (begin_replacement()) is dropped, so that the chunk is what it was before: EINVAL.
+  Result<bool> close_writer(const ChunkPlace& place);
 
   /// Stores the chunks of a variable that can be stored now, without a commit. Returns the error of one that could not.
   Result<> store(ObjectId variable);
@@ -180,7 +184,10 @@ class WriteBack {
   void note_dirty_bytes() CODECFS_REQUIRES(mutex_) { stats_.dirty_bytes = edits_.dirty().bytes; }
   void forget_if_clean(const EditPtr& edit) CODECFS_REQUIRES(mutex_);
   Result<> take_error(ObjectId variable) CODECFS_REQUIRES(mutex_);
+  static std::unexpected<Error> incomplete(const Edit& edit, uint64_t size);
+  Result<> end_replacement(Edit& edit);
   void stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
+  void stop_writers_between_replacements(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
   void store(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
   Result<> store_bytes(const EditPtr& edit, const Edit::Taken& taken) CODECFS_EXCLUDES(mutex_);
   Result<> wait_until_stored(const std::vector<EditPtr>& edits) CODECFS_EXCLUDES(mutex_);

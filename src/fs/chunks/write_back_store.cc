@@ -21,9 +21,11 @@ bool WriteBack::is_pressed() const {
          edits_.dirty().memory > options_.dirty_bytes / kMemoryPressure;
 }
 
-/// A chunk of variable-length objects can only be encoded completely.
+/// A chunk of variable-length objects can only be encoded completely, and a chunk that is being replaced may be
+/// refused.
 bool WriteBack::can_be_stored(const Edit& edit) const {
-  return edit.place.variable->facts->chunk_bytes || edit.is_closed() || !writers_.contains(edit.place.key);
+  const bool in_part = edit.is_replacing() || !edit.place.variable->facts->chunk_bytes;
+  return !in_part || edit.is_closed() || !writers_.contains(edit.place.key);
 }
 
 void WriteBack::wake(size_t enqueued) {
@@ -87,13 +89,15 @@ void WriteBack::store(const EditPtr& edit) {
   Result<> stored;
   bool as_given = false;
   try {
-    if (taken.content.encoded != nullptr) {
+    if (taken.content.bytes == nullptr) {
+      stored = fail(EBUSY, "a program is replacing the chunk");
+    } else if (taken.content.encoded != nullptr) {
       const Result<bool> given =
           dataset_.source().write_stored(edit->place.object, edit->place.number, taken.content.encoded->bytes());
       if (!given) stored = std::unexpected(given.error());
       as_given = !given || *given;
     }
-    if (!as_given) stored = store_bytes(edit, taken);
+    if (stored && !as_given) stored = store_bytes(edit, taken);
   } catch (const std::exception& exception) {
     stored = fail(EIO, "internal error: {}", exception.what());
   }

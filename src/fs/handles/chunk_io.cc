@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fs/handles/file_handle.h"
+#include "fs/namespace/chunk_names.h"
 #include "fs/namespace/clock.h"
 
 namespace codecfs::fs {
@@ -37,10 +38,19 @@ Result<size_t> ChunkIo::write(const Node& node, const ChunkPlace& chunk, uint64_
 }
 
 bool ChunkIo::close_writer(const Node& node, const ChunkPlace& chunk) {
-  const bool longer = mount_.write_back.close_writer(chunk);
+  const Result<bool> longer = mount_.write_back.close_writer(chunk);
+  if (!longer) note_refused(node, chunk, longer.error());
+  const bool is_changed = !longer || *longer;
   // Other views show the length too.
-  if (longer && mount_.nodes.at(chunk.key)) notifier_.chunk_changed(node, chunk.number);
-  return longer;
+  if (is_changed && mount_.nodes.at(chunk.key)) notifier_.chunk_changed(node, chunk.number);
+  return is_changed;
+}
+
+void ChunkIo::note_refused(const Node& node, const ChunkPlace& chunk, const Error& error) {
+  const Result<Ino> ino = mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count());
+  const std::string path = path_of_chunk(node.view, *chunk.variable->facts, chunk.number);
+  const std::string reason = fmt::format("{}/{}: {}; the chunk is what it was before", node.path, path, error.reason);
+  mount_.note_error(ino.value_or(chunk.key), {error.code, reason}, RequestKind::writing);
 }
 
 Result<struct stat> ChunkIo::attributes_of_removed(Ino ino, const ChunkPlace& chunk) {

@@ -23,7 +23,8 @@ class ChunkIo {
   Result<size_t> write(const Node& node, const ChunkPlace& chunk, uint64_t offset, Bytes bytes,
                        const PageCopies::WrittenBack* written_back, const Cancelled& cancelled,
                        Ino written_through = 0);
-  /// For the last close of a writer: the same as WriteBack::close_writer().
+  /// For the last close of a writer. Returns whether the file's content or length changes: a short file is padded, an
+  /// incomplete replacement is dropped, which is logged and becomes the error of the file.
   bool close_writer(const Node& node, const ChunkPlace& chunk);
   /// Of a chunk that was removed. ENOENT for other files.
   Result<struct stat> attributes_of_removed(Ino ino, const ChunkPlace& chunk);
@@ -31,6 +32,8 @@ class ChunkIo {
   MountContext& mount() { return mount_; }
 
  private:
+  void note_refused(const Node& node, const ChunkPlace& chunk, const Error& error);
+
   MountContext& mount_;
   FilterControl& filters_;
   ChangeNotifier& notifier_;

@@ -41,16 +41,16 @@ FileOpener::FileOpener(const Uses& uses)
 
 // --- open
 
-FileOpener::Opened FileOpener::open(Ino ino, bool for_writing, bool truncate) {
+FileOpener::Opened FileOpener::open(Ino ino, bool for_writing, bool truncate, const Cancelled& cancelled) {
   ++mount_.stats.opens;
   KernelPages::Writer writer;
   if (for_writing) writer = KernelPages::Writer(mount_.kernel_pages, ino);
-  CODECFS_ASSIGN(std::unique_ptr<FileHandle> file, open_file(ino, for_writing, truncate));
+  CODECFS_ASSIGN(std::unique_ptr<FileHandle> file, open_file(ino, for_writing, truncate, cancelled));
   file->pages = std::move(writer);
   return file;
 }
 
-FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncate) {
+FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncate, const Cancelled& cancelled) {
   // A file that was renamed to a chunk has the chunk's inode number now. After ESTALE, the kernel looks the name up
   // again; pages that it read under the old number would never be invalidated.
   if (mount_.scratch.promoted_to(ino)) return std::unexpected(Error{ESTALE, {}});
@@ -67,7 +67,8 @@ FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncat
   CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
   if (mount_.coherent) uses_.coherence.chunk_opened(chunk);
   Opened file = is_encoded(node.view) ? open_encoded(node, chunk, for_writing, truncate)
-                                      : open_chunk(node, chunk, ino, for_writing, truncate);
+                : for_writing         ? open_chunk_to_write(node, chunk, truncate, cancelled)
+                                      : open_chunk(node, chunk, ino);
   if (file) (*file)->caching.outside = mount_.coherent;
   return file;
 }
@@ -119,19 +120,23 @@ FileOpener::Opened FileOpener::open_metadata(const Place& place, Ino ino, bool f
   return std::make_unique<SnapshotHandle>(whole_, std::move(snapshot), live);
 }
 
-FileOpener::Opened FileOpener::open_chunk(const Node& node, const ChunkPlace& chunk, Ino ino, bool for_writing,
-                                          bool truncate) {
+FileOpener::Opened FileOpener::open_chunk_to_write(const Node& node, const ChunkPlace& chunk, bool truncate,
+                                                   const Cancelled& cancelled) {
+  if (const auto& unreadable = chunk.variable->facts->unreadable) return std::unexpected(*unreadable);
+  CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
+  if (truncate) {
+    // Before the replacement begins: a variable is not re-encoded while a chunk of it is incomplete.
+    CODECFS_TRY(uses_.filters.apply_rules(chunk, cancelled));
+    CODECFS_TRY(mount_.write_back.begin_replacement(chunk));
+    uses_.notifier.chunk_changed(node, chunk.number);
+  }
+  mount_.write_back.open_writer(chunk.key);
+  return std::make_unique<ChunkHandle>(chunk_io_, node, chunk, true);
+}
+
+FileOpener::Opened FileOpener::open_chunk(const Node& node, const ChunkPlace& chunk, Ino ino) {
   const Variable& variable = *chunk.variable->facts;
   if (variable.unreadable) return std::unexpected(*variable.unreadable);
-  if (for_writing) {
-    CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
-    if (truncate) {
-      CODECFS_TRY(mount_.write_back.resize(chunk, 0));
-      uses_.notifier.chunk_changed(node, chunk.number);
-    }
-    mount_.write_back.open_writer(chunk.key);
-    return std::make_unique<ChunkHandle>(chunk_io_, node, chunk, true);
-  }
   std::unique_ptr<FileHandle> file;
   if (!variable.chunk_bytes && !mount_.write_back.size(chunk.key)) {
     CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
@@ -231,7 +236,8 @@ Result<FileOpener::Created> FileOpener::create_chunk(const Node& node, const Chu
   const bool is_there = !is_new && !mount_.overlay.is_unlinked(node, chunk.number);
   if (is_there && (flags & O_EXCL) != 0)
     return fail(EEXIST, "{}/{}: exists", node.path, path_of_chunk(node.view, *chunk.variable->facts, chunk.number));
-  if (!is_new && (!is_there || (flags & O_TRUNC) != 0)) CODECFS_TRY(mount_.write_back.resize(chunk, 0, is_part));
+  if (!is_new && !is_there) CODECFS_TRY(mount_.write_back.resize(chunk, 0, is_part));
+  if (is_there && (flags & O_TRUNC) != 0) CODECFS_TRY(mount_.write_back.begin_replacement(chunk));
   mount_.overlay.forget_unlinked(node, chunk.number);
   uses_.notifier.chunk_changed(node, chunk.number);
   CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));

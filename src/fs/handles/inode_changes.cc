@@ -53,7 +53,7 @@ Result<> InodeChanges::resize_chunk(const Node& node, uint64_t number, const str
     mount_.kernel_pages.await_quiet(shown.st_ino);
     notifier_.chunk_changed(node, number);
   }
-  if (mount_.write_back.close_writer(chunk)) notifier_.chunk_changed(node, number);
+  if (mount_.write_back.close_writer(chunk).value_or(true)) notifier_.chunk_changed(node, number);
   CODECFS_TRY(resized);
   return mount_.write_back.flush(chunk);
 }

@@ -12,11 +12,6 @@
 namespace codecfs::fs {
 namespace {
 
-/// Whether the client was interrupted or the mount is ending. Valid until the request is answered.
-Cancelled given_up(fuse_req_t request) {
-  return [request] { return mount_of(request).ending || fuse_req_interrupted(request) != 0; };
-}
-
 void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
   answer(request, parent, [&]() -> Result<> {
     CODECFS_ASSIGN(FileOpener::Created created,

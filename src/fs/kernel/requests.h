@@ -56,6 +56,11 @@ inline bool is_unwanted(fuse_req_t request) {
   return ::poll(&device, 1, 0) > 0 && (device.revents & POLLERR) != 0;
 }
 
+/// Whether the client was interrupted or the mount is ending. Valid until the request is answered.
+inline Cancelled given_up(fuse_req_t request) {
+  return [request] { return mount_of(request).ending || fuse_req_interrupted(request) != 0; };
+}
+
 /// answer() for operations that change nothing: EINTR if they wait for an object store and are not wanted any more.
 template <class Operation>
 void answer_reading(fuse_req_t request, Ino ino, Operation operation, RequestKind kind = RequestKind::other) {

@@ -255,6 +255,17 @@ Result<std::optional<TreeChanges::ScratchName>> TreeChanges::scratch_named(Ino p
   return ScratchName{holder, mount_.scratch.find(holder, name)};
 }
 
+/// A temporary file is finished when it gets its name, so one that is shorter than a decoded chunk is probably encoded,
+/// by a program that has the metadata of another view.
+Result<> TreeChanges::check_complete(const Node& node, const ChunkPlace& chunk, uint64_t size) {
+  const std::optional<uint64_t> bytes = chunk.variable->facts->chunk_bytes;
+  if (is_encoded(node.view) || !bytes || size >= *bytes) return {};
+  return fail(EINVAL,
+              "{}/{}: a file of {} bytes cannot become a chunk of {}: in this view chunks are decoded and complete. If "
+              "it is encoded, write it in .codecfs/view/encoded",
+              node.path, path_of_chunk(node.view, *chunk.variable->facts, chunk.number), size, *bytes);
+}
+
 /// Makes the content that of a metadata file or chunk, and returns its inode number.
 Result<Ino> TreeChanges::put_content(const Place& directory, std::optional<FileKind> metadata,
                                      const std::optional<ChunkPlace>& chunk, const std::string& content,
@@ -265,6 +276,7 @@ Result<Ino> TreeChanges::put_content(const Place& directory, std::optional<FileK
     CODECFS_TRY(editor_.apply(node.ino(*metadata), content, cancelled));
     return node.ino(*metadata);
   }
+  CODECFS_TRY(check_complete(node, *chunk, content.size()));
   CODECFS_TRY(chunk_files_.put(node, *chunk, std::as_bytes(std::span(content)), cancelled));
   return mount_.nodes.chunk_ino(node, chunk->number, grid_of(node.view, *chunk->variable->facts).count());
 }

@@ -49,6 +49,7 @@ class TreeChanges {
     std::optional<Ino> file;  // none: no scratch file has the name
   };
   Result<std::optional<ScratchName>> scratch_named(Ino parent, const Place& directory, std::string_view name);
+  static Result<> check_complete(const Node& node, const ChunkPlace& chunk, uint64_t size);
   Result<Ino> put_content(const Place& directory, std::optional<FileKind> metadata,
                           const std::optional<ChunkPlace>& chunk, const std::string& content,
                           const Cancelled& cancelled);

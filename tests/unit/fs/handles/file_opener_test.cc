@@ -65,17 +65,45 @@ TEST_F(FileOpenerTest, SyncStoresAndCommitsAnOpenChunk) {
   file->close();
 }
 
-TEST_F(FileOpenerTest, ATruncatedChunkIsWholeAgainWhenItIsClosed) {
+TEST_F(FileOpenerTest, AShortReplacementOfAChunkIsRefused) {
   const auto file = open("/v/0", true, true);
   EXPECT_EQ(find("/v/0")->st_size, 0);
+  EXPECT_TRUE(file->flush()) << "as a shell does before the command writes";
   ASSERT_TRUE(write(*file, 1, "X"));
   const std::string zero(1, '\0');
   EXPECT_EQ(read(*file), zero + "X") << "a gap in a file is zeros";
   EXPECT_EQ(find("/v/0")->st_size, 2);
-  ASSERT_TRUE(file->flush());
-  EXPECT_TRUE(file->close()) << "the length changes";
+  EXPECT_EQ(error_of(file->flush()), EINVAL);
+  EXPECT_EQ(error_of(file->sync()), EINVAL);
+  ASSERT_TRUE(fs().sync_all());
+  EXPECT_EQ(source_->chunk("/v", 0), "abcd") << "nothing of it is stored";
+  EXPECT_TRUE(file->close()) << "the content changes";
   EXPECT_EQ(find("/v/0")->st_size, 4);
-  EXPECT_EQ(read("/v/0"), zero + "X..");
+  EXPECT_EQ(read("/v/0"), "abcd");
+  EXPECT_TRUE(mount().errors.find(ino("/v/0")));
+}
+
+TEST_F(FileOpenerTest, ARefusedReplacementLeavesWhatIsNotStored) {
+  ASSERT_TRUE(write_file("/v/0", "wxyz"));
+  const auto file = open("/v/0", true, true);
+  ASSERT_TRUE(write(*file, 0, "12"));
+  file->close();
+  EXPECT_EQ(read("/v/0"), "wxyz");
+  ASSERT_TRUE(fs().sync_all());
+  EXPECT_EQ(source_->chunk("/v", 0), "wxyz");
+}
+
+TEST_F(FileOpenerTest, ATruncatedChunkIsFillIfNothingIsWritten) {
+  const auto file = open("/v/0", true, true);
+  EXPECT_TRUE(file->flush());
+  EXPECT_TRUE(file->close()) << "the length changes";
+  EXPECT_EQ(read("/v/0"), "....");
+  const auto replacing = open("/v/0", true, true);
+  ASSERT_TRUE(write(*replacing, 0, "12"));
+  ASSERT_TRUE(write(*replacing, 2, "34"));
+  EXPECT_TRUE(replacing->flush());
+  EXPECT_FALSE(replacing->close());
+  EXPECT_EQ(read("/v/0"), "1234");
 }
 
 TEST_F(FileOpenerTest, ANewChunkIsFillWhereNothingIsWritten) {
@@ -217,8 +245,8 @@ TEST_F(FileOpenerTest, AnEncodedChunkThatIsNotWrittenDisappears) {
 TEST_F(FileOpenerTest, AScratchFileThatBecomesAChunkStaysOpen) {
   const FileOpener::Created created = create("/v", ".1.tmp", O_EXCL);
   EXPECT_EQ(created.status.st_mode, S_IFREG | 0640);
-  ASSERT_TRUE(write(*created.file, 0, "wx"));
-  EXPECT_EQ(read(*created.file), "wx");
+  ASSERT_TRUE(write(*created.file, 0, "wxyz"));
+  EXPECT_EQ(read(*created.file), "wxyz");
   EXPECT_TRUE(created.file->sync()) << "it is not stored anywhere";
   mount().scratch.looked_up(created.status.st_ino);
   ASSERT_TRUE(fs().tree().rename(ino("/v"), ".1.tmp", ino("/v"), "1", true));

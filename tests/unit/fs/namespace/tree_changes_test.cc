@@ -189,13 +189,16 @@ TEST_F(TreeChangesTest, ALinkReplacesALink) {
 }
 
 TEST_F(TreeChangesTest, AScratchFileBecomesAChunk) {
-  const Ino file = scratch("/v", ".1.tmp", "xy");
+  scratch("/v", ".2.tmp", "xy");
+  EXPECT_EQ(error_of(rename("/v/.2.tmp", "/v/1")), EINVAL) << "shorter than the chunk";
+  EXPECT_EQ(read("/v/.2.tmp"), "xy") << "it stays what it was";
+  const Ino file = scratch("/v", ".1.tmp", "xyzw");
   mount().scratch.looked_up(file);
   EXPECT_EQ(error_of(rename("/v/.1.tmp", "/v/0", false)), EEXIST);
   EXPECT_EQ(error_of(rename("/v/.1.tmp", "/v/7")), EINVAL) << "outside of the grid";
   kernel_.take();
   ASSERT_TRUE(rename("/v/.1.tmp", "/v/1"));
-  EXPECT_EQ(read("/v/1"), "xy..") << "padded with fill";
+  EXPECT_EQ(read("/v/1"), "xyzw");
   EXPECT_EQ(error_of(find("/v/.1.tmp")), ENOENT);
   const Result<Place> place = mount().place_of(file);
   ASSERT_TRUE(place);
@@ -203,7 +206,7 @@ TEST_F(TreeChangesTest, AScratchFileBecomesAChunk) {
   EXPECT_TRUE(kernel_.has_waited_for(Kernel::content(ino("/v/1"))));
   EXPECT_TRUE(kernel_.has(Kernel::name(ino("/v"), "1")));
   ASSERT_TRUE(fs().sync_all());
-  EXPECT_EQ(source_->chunk("/v", 1), "xy..");
+  EXPECT_EQ(source_->chunk("/v", 1), "xyzw");
 }
 
 TEST_F(TreeChangesTest, AScratchFileBecomesAMetadataFileIfItsTextIsValid) {
