@@ -353,6 +353,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   fuse_loop_cfg_set_max_threads(config.get(), threads);
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
   mount.notices.start(session.get(), threads);
+  if (const Result<> started = mount.parked.start(); !started) log::error("{}", started.error().reason);
   fs::Passthrough* const passthrough = filesystem.context().passthrough.get();
   std::optional<IdleUnmounter> idle;
   {
@@ -364,6 +365,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
     const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
     if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
   }
+  mount.ending = true;  // cancels a re-encoding
+  mount.parked.stop();
   filesystem.stop_reading_ahead();
   mount.notices.stop();
   if (passthrough != nullptr) passthrough->stop();  // before the session's descriptor is closed

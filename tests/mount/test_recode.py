@@ -3,6 +3,7 @@ ncdump and h5dump read the same as before, but for the filters."""
 import errno
 import io
 import json
+import mmap
 import os
 import pathlib
 import re
@@ -529,6 +530,116 @@ def test_writers_wait(mount, tmp_path):
     changing.join()
     m.close()
     assert hdf5_filters(path, "v") == [32015] and np.array_equal(hdf5_values(path, "v"), data)
+
+
+def make_stalling(path, kind):
+    """A variable whose re-encoding takes some seconds, another one, and an empty group beside each."""
+    plane = np.random.default_rng(5).integers(0, 4000, (128, 512)).astype("<i4")
+    data = np.stack([plane + i for i in range(192)])
+    if kind == "hdf5":
+        with h5py.File(path, "w") as f:
+            f.create_dataset("deep/v", data=data, chunks=(1, 128, 512), compression="gzip", compression_opts=1)
+            f.create_dataset("other", data=ARRAY, chunks=CHUNKS, compression="gzip")
+            for name in ("empty", "deep/empty", "moved"):
+                f.create_group(name)
+        return path, data
+    group = zarr.open_group(str(path), "w")
+    group.create_dataset("deep/v", data=data, chunks=(1, 128, 512), compressor=numcodecs.Zlib(1))
+    group.create_dataset("other", data=ARRAY, chunks=CHUNKS, compressor=numcodecs.Zlib(1))
+    for name in ("empty", "deep/empty", "moved"):
+        group.create_group(name)
+    return zips.pack(path, path.with_suffix(".zip")) if kind == "zip" else path, data
+
+
+@pytest.mark.parametrize("kind, way", [("hdf5", "setxattr"), ("hdf5", "file"), ("zarr", "file"), ("zip", "setxattr")])
+def test_a_mount_goes_on_during_a_reencoding(mount, tmp_path, kind, way):
+    """With more writers than threads. Writers of that variable wait outside of the threads, changes of its names are EBUSY,
+    and all others go on. What a mapping writes stays in memory until the end."""
+    source, data = make_stalling(tmp_path / ("s.h5" if kind == "hdf5" else "s.zarr"), kind)
+    m = mount(source, "threads=3")
+    variable = m.path / "deep/v"
+    mapped_file = open(variable / "150.0.0", "r+b")
+    mapped = mmap.mmap(mapped_file.fileno(), 0)
+    scratch = variable / ".150.0.0.tmp"
+    scratch.write_bytes(bytes(4))
+    for name in ("3.0.0", "170.0.0", *(f"{100 + i}.0.0" for i in range(12))):
+        os.stat(variable / name)  # during setxattr on the directory, the kernel looks up no more names in it
+    other = m.path / "other"
+    os.stat(other / "1.0")
+    write = ("import os, sys\nf = os.open(sys.argv[1], os.O_RDWR if int(sys.argv[2]) % 2 else os.O_WRONLY)\n"
+             "os.pwrite(f, bytes([int(sys.argv[2])] * 4096), 8192)\nos.close(f)")
+
+    def started(*command):
+        return subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE)
+
+    def at_once(*command):
+        subprocess.run([str(word) for word in command], check=True, timeout=60, capture_output=True)
+
+    def progress():
+        try:
+            return int(xattr(variable, "_Progress").split("/")[0])
+        except OSError:
+            return 0
+
+    set_it = ["setfattr", "-n", "user._Filter", "-v", "307,9", variable]
+    changing = started(*set_it if way == "setxattr" else ["sh", "-c", "echo 307,9 > $0", variable / "_Filter"])
+    writers = []
+    try:
+        while changing.poll() is None and progress() < 1:
+            time.sleep(0.005)
+        writers = [started(sys.executable, "-c", write, variable / f"{100 + i}.0.0", i) for i in range(12)]
+        second = started("setfattr", "-n", "user._Filter", "-v", "1,1", other)
+        mapped[:4] = b"mmap"
+        at_once("ls", "-l", m.path)
+        at_once("cat", other / "1.0")
+        at_once("cat", variable / "170.0.0")
+        at_once("rmdir", m.path / "empty")
+        at_once("mkdir", m.path / "made")
+        at_once("mv", m.path / "moved", m.path / "deep/moved")
+        at_once("rmdir", m.path / "deep/empty")
+        at_once("ls", m.path / "deep")
+        refused(errno.EBUSY, lambda: os.rename(m.path / "deep", m.path / "away"))
+        assert "deep/v: is being re-encoded" in xattr(m.path, "_Error")
+        refused(errno.EBUSY, mapped.flush)  # it is not durable
+        mapped_file.close()
+        if way == "file":  # otherwise the kernel holds the directory
+            refused(errno.EBUSY, lambda: os.rename(variable, m.path / "away"))
+            refused(errno.EBUSY, lambda: os.unlink(variable / "3.0.0"))
+            refused(errno.EBUSY, lambda: os.unlink(variable / ".zarray"))
+            refused(errno.EBUSY, lambda: os.rename(scratch, variable / "3.0.0"))
+            os.unlink(scratch)
+        assert changing.poll() is None, "it was over too early"
+        time.sleep(0.5)  # so that the writers run
+        for process in (writers[0], second):
+            process.send_signal(signal.SIGINT)
+        assert writers[0].wait(60) != 0 and second.wait(60) != 0
+        assert [writer.poll() for writer in writers[1:]] == [None] * 11
+        assert changing.poll() is None, "it was over too early"
+    finally:
+        stderr = changing.communicate(timeout=300)[1]
+        for writer in writers:
+            writer.wait(300)
+    assert changing.returncode == 0, stderr
+    assert [writer.returncode for writer in writers[1:]] == [0] * 11
+    for i in range(1, 12):
+        data[100 + i].reshape(-1).view("u1")[8192:12288] = i
+    data[150].reshape(-1).view("u1")[:4] = np.frombuffer(b"mmap", "u1")
+    mapped.flush()
+    mapped.close()
+    if way == "setxattr":
+        os.unlink(scratch)
+    m.close()
+    if kind == "hdf5":
+        assert hdf5_filters(source, "deep/v") == [307] and hdf5_filters(source, "other") == [1]
+        assert np.array_equal(hdf5_values(source, "deep/v"), data)
+        return
+    if kind == "zip":
+        zips.check(source)
+        shutil.rmtree(tmp_path / "s.zarr")
+        shutil.unpack_archive(source, tmp_path / "s.zarr")
+    group = zarr.open_group(str(tmp_path / "s.zarr"), "r")
+    assert group["deep/v"].compressor == numcodecs.BZ2(9) and np.array_equal(group["deep/v"][:], data)
+    assert sorted(group) == ["deep", "made", "other"] and sorted(group["deep"]) == ["moved", "v"]
 
 
 def test_memory_is_bounded(mount, tmp_path):

@@ -332,9 +332,7 @@ def test_replacements_in_parts(mount, source):
     assert settled(m.path / "deflate/0.0", 2000) == bytes(2000)
     with open(chunk, "wb", buffering=0) as f:
         f.write(b"x" * 1000)
-        with pytest.raises(OSError) as raised:
-            os.setxattr(m.path / "deflate", "user._Filter", b"1,9")
-        assert raised.value.errno == errno.EBUSY
+        os.setxattr(m.path / "deflate", "user._Filter", b"1,9")  # of what is stored
         f.write(b"x" * 1000)
         os.fsync(f)
     # Edited in place: padded.

@@ -104,6 +104,7 @@ class MemorySource : public Source {
   std::atomic<int> writes = 0;  // of chunks
   std::atomic<int> commits = 0;
   std::function<void()> before_read;              // called by fetch_chunk(), without a lock
+  std::function<void()> before_set_filters;       // called by set_filters(), without a lock
   std::function<void(ObjectId)> before_variable;  // called by variable(), without a lock
 
   // --- Source
@@ -298,6 +299,7 @@ class MemorySource : public Source {
     return {};
   }
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
+    if (before_set_filters) before_set_filters();
     const std::lock_guard lock(mutex_);
     CODECFS_TRY(writable());
     CODECFS_ASSIGN(Object * at, get(id));

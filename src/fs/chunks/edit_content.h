@@ -70,6 +70,11 @@ class EditContent {
   [[nodiscard]] bool is_incomplete() const { return is_replacing() && size_ > 0; }
   /// Returns false if the chunk had no content before: then this content must be dropped.
   bool abandon_replacement();
+  /// The pipeline has changed: the bytes must be encoded to be stored.
+  void drop_encoded() {
+    encoded_.reset();
+    if (before_) before_->encoded.reset();
+  }
   /// Notes from now on which bytes are written. The fill that a new chunk begins with does not count as written.
   void note_written_bytes() { notes_written_ = true; }
   /// The bytes that were written since the last call. Empty if they are not noted.

@@ -57,11 +57,14 @@ bool EditTable::any_of(ObjectId variable, const Filter& filter) const {
 // --- changes
 
 EditPtr EditTable::pin(const ChunkPlace& place) {
-  EditPtr& edit = edits_[place.key];
+  EditPtr edit = find(place.key);
   if (edit == nullptr) {
     edit = std::make_shared<Edit>(place);
-    std::list<EditPtr>& idle = list(Stage::idle);
-    edit->position_ = idle.insert(idle.end(), edit);
+    edit->held_ = held_.contains(place.object);
+    std::list<EditPtr> made{edit};  // so that the table is unchanged if there is no memory for its entry
+    edits_.emplace(place.key, edit);
+    edit->position_ = made.begin();
+    list(Stage::idle).splice(list(Stage::idle).end(), made);
   }
   ++edit->pins_;
   return edit;
@@ -91,6 +94,31 @@ void EditTable::set_removing(Edit& edit, bool removing) {
   update(edit);
 }
 
+void EditTable::hold(ObjectId variable) {
+  held_.insert(variable);
+  for (const auto& [key, edit] : edits_) {
+    if (edit->place.object != variable) continue;
+    const EditContent::Size size = edit->charged_;
+    charge(*edit, {});
+    edit->held_ = true;
+    edit->wanted_ = false;
+    charge(*edit, size);
+    update(*edit);
+  }
+}
+
+void EditTable::release(ObjectId variable) {
+  held_.erase(variable);
+  for (const auto& [key, edit] : edits_) {
+    if (edit->place.object != variable) continue;
+    const EditContent::Size size = edit->charged_;
+    charge(*edit, {});
+    edit->held_ = false;
+    charge(*edit, size);
+    update(*edit);
+  }
+}
+
 void EditTable::drop(Edit& edit) {
   if (std::exchange(edit.dropped_, true)) return;
   charge(edit, {});
@@ -107,8 +135,9 @@ bool EditTable::drop_if_clean(Edit& edit, bool has_writers) {
 }
 
 void EditTable::charge(Edit& edit, const EditContent::Size& size) {
-  dirty_.bytes += size.bytes - edit.charged_.bytes;
-  dirty_.memory += size.memory - edit.charged_.memory;
+  EditContent::Size& sum = edit.held_ ? held_size_ : dirty_;
+  sum.bytes += size.bytes - edit.charged_.bytes;
+  sum.memory += size.memory - edit.charged_.memory;
   edit.charged_ = size;
 }
 
@@ -117,7 +146,7 @@ void EditTable::charge(Edit& edit, const EditContent::Size& size) {
 EditTable::Stage EditTable::stage_of(const Edit& edit) {
   if (edit.wanted_) return Stage::waiting;
   if (edit.storing_ && edit.storing_version_ == edit.version_) return Stage::storing;
-  if (!edit.dirty_ || edit.removing_) return Stage::idle;
+  if (!edit.dirty_ || edit.removing_ || edit.held_) return Stage::idle;
   if (edit.failure_) return Stage::failed;
   return edit.closed_ ? Stage::closed : Stage::open;
 }
@@ -131,7 +160,7 @@ void EditTable::update(Edit& edit) {
 }
 
 size_t EditTable::enqueue(Edit& edit) {
-  if (!edit.dirty_ || edit.wanted_ || edit.removing_) return 0;
+  if (!edit.dirty_ || edit.wanted_ || edit.removing_ || edit.held_) return 0;
   edit.wanted_ = true;
   update(edit);
   return 1;

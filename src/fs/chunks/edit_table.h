@@ -10,6 +10,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -65,6 +66,8 @@ class Edit {
   [[nodiscard]] bool is_underway() const { return wanted_ || storing_; }
   /// EditContent::is_replacing().
   [[nodiscard]] bool is_replacing() const { return replacing_; }
+  /// Whether it must not be stored, because its variable is being re-encoded.
+  [[nodiscard]] bool is_held() const { return held_; }
   /// Of the latest try to store it.
   [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
 
@@ -83,6 +86,7 @@ class Edit {
   bool wanted_ = false;    // an encoder must take it
   bool storing_ = false;   // an encoder has taken it
   bool removing_ = false;  // must not be stored
+  bool held_ = false;      // likewise, until release() of its variable
   bool short_ = false;     // its file is shorter than the chunk
   bool replacing_ = false;
   uint64_t replaced_version_ = 0;  // the version that a replacement began with
@@ -101,8 +105,9 @@ class EditTable {
   /// The edits of a variable that `filter` accepts.
   [[nodiscard]] std::vector<EditPtr> of(ObjectId variable, const Filter& filter) const;
   [[nodiscard]] bool any_of(ObjectId variable, const Filter& filter) const;
-  /// The size of all dirty edits.
+  /// The size of all dirty edits that can be stored, and of those that hold() keeps from it.
   [[nodiscard]] const EditContent::Size& dirty() const { return dirty_; }
+  [[nodiscard]] const EditContent::Size& held() const { return held_size_; }
 
   /// The edit of the chunk, new if there is none. It stays until unpin().
   EditPtr pin(const ChunkPlace& place);
@@ -115,6 +120,9 @@ class EditTable {
   void close(Edit& edit);
   /// Whether the edit is being removed and so must not be stored.
   void set_removing(Edit& edit, bool removing);
+  /// Keeps all edits of a variable from being stored, also those that are made from now on. None may be being stored.
+  void hold(ObjectId variable);
+  void release(ObjectId variable);
   /// Removes the edit; its changes are not stored.
   void drop(Edit& edit);
   /// Removes the edit if it is stored and not in use. Returns whether it did. `has_writers`: a file that is shorter
@@ -158,6 +166,8 @@ class EditTable {
   std::array<std::list<EditPtr>, kStages> stages_;  // earliest first
   size_t storing_ = 0;                              // edits that are being stored
   EditContent::Size dirty_;
+  EditContent::Size held_size_;
+  std::set<ObjectId> held_;  // variables
 };
 
 }  // namespace codecfs::fs

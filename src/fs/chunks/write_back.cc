@@ -4,8 +4,18 @@
 #include <utility>
 
 #include "base/log.h"
+#include "fs/chunks/recoding_policy.h"
 
 namespace codecfs::fs {
+namespace {
+
+std::unexpected<Error> refuse_during_recoding() {
+  return RecodingPolicy::refuse(
+      "the variable is being re-encoded (user._Progress tells how far); try again when it is done");
+}
+
+}  // namespace
+
 WriteBack::WriteBack(Dataset& dataset, ChunkCache& cache, ChunkCache& conversions, Stats& stats, const Options& options,
                      ReadBase read_base, CheckPlace check_place, ChangedOutside changed_outside)
     : dataset_(dataset),
@@ -52,39 +62,78 @@ WriteBack::Changes WriteBack::changes(ObjectId variable) {
   return changes;
 }
 
-EditPtr WriteBack::pin(const ChunkPlace& place) {
+/// Keeps an edit in the table during its lifetime.
+class WriteBack::Pin {
+ public:
+  Pin(WriteBack& owner, EditPtr edit) : owner_(owner), edit_(std::move(edit)) {}
+  Pin(Pin&&) = default;
+  Pin& operator=(Pin&&) = delete;
+  ~Pin() {
+    if (edit_ != nullptr) owner_.unpin(edit_);
+  }
+  [[nodiscard]] Edit& operator*() const { return *edit_; }
+  Edit* operator->() const { return edit_.get(); }
+  /// The caller unpins it.
+  EditPtr release() { return std::exchange(edit_, nullptr); }
+
+ private:
+  WriteBack& owner_;
+  EditPtr edit_;
+};
+
+void WriteBack::unpin(const EditPtr& edit) {
+  const LockGuard lock(mutex_);
+  EditTable::unpin(*edit);
+  forget_if_clean(edit);
+  progress_.notify_all();  // remove() waits for the pins
+}
+
+/// Waits until the chunk may be changed.
+Result<> WriteBack::may_change(const ChunkPlace& place, UniqueLock<Mutex>& lock) {
+  for (;;) {
+    const auto recoding = recoding_.find(place.object);
+    if (removing_.contains(place.key) || paused_.contains(place.object)) {
+      progress_.wait(lock);
+    } else if (recoding == recoding_.end()) {
+      return {};
+    } else if (RecodingPolicy::current() == DuringRecoding::hold && recoding->second) {
+      if (edits_.held().memory < options_.dirty_bytes) return {};
+      return RecodingPolicy::refuse(
+          "the variable is being re-encoded, and more was written to it meanwhile than is kept in memory");
+    } else if (RecodingPolicy::current() != DuringRecoding::wait) {
+      return refuse_during_recoding();
+    } else if (RecodingPolicy::is_cancelled()) {
+      return fail(EINTR, "cancelled; nothing was written");
+    } else {
+      (void)progress_.wait_for(lock, RecodingPolicy::kInterval);
+    }
+  }
+}
+
+Result<WriteBack::Pin> WriteBack::pin(const ChunkPlace& place) {
   UniqueLock lock(mutex_);
-  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
-    return !removing_.contains(place.key) && !paused_.contains(place.object);
-  });
-  return edits_.pin(place);
+  CODECFS_TRY(start_threads());  // first, as a pin that no thread stores would remain
+  CODECFS_TRY(may_change(place, lock));
+  return Pin(*this, edits_.pin(place));
 }
 
 template <class Prepare, class Change>
 Result<> WriteBack::edit(const ChunkPlace& place, Prepare prepare, Change change, After after) {
   CODECFS_TRY(dataset_.source().variable_writable(place.object));
   CODECFS_TRY(dataset_.source().begin_writing_to(place.object));
-  const EditPtr edit = pin(place);
-  Result<> result;
+  CODECFS_ASSIGN(Pin edit, pin(place));
   {
     UniqueLock lock(mutex_);
-    start_threads();
-    result = wait_for_room(lock, *edit);
+    CODECFS_TRY(wait_for_room(lock, *edit));
   }
   // The pin prevents a new pause, but a pause may have happened before it.
-  if (result) result = check_place_(place);
-  if (result) result = prepare(*edit);
+  CODECFS_TRY(check_place_(place));
+  CODECFS_TRY(prepare(*edit));
   // Content and state must agree: content_mutex is held until the change is counted.
   const LockGuard content(edit->content_mutex);
   if (dataset_.source().is_shared()) edit->content.note_written_bytes();
-  if (result) result = change(edit->content);
+  CODECFS_TRY(change(edit->content));
   const LockGuard lock(mutex_);
-  EditTable::unpin(*edit);
-  progress_.notify_all();  // remove() waits for the pins
-  if (!result) {
-    forget_if_clean(edit);
-    return result;
-  }
   ++changes_made_;
   edits_.note_changed(*edit, edit->content.size(), edit->content.is_short(), edit->content.is_replacing());
   note_dirty_bytes();
@@ -95,6 +144,8 @@ Result<> WriteBack::edit(const ChunkPlace& place, Prepare prepare, Change change
   } else if (after == After::store_if_full && is_pressed()) {
     wake(edits_.enqueue_closed());
   }
+  EditTable::unpin(*edit.release());
+  progress_.notify_all();
   return {};
 }
 
@@ -229,12 +280,13 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
   CODECFS_TRY(dataset_.source().variable_writable(place.object));
   CODECFS_TRY(dataset_.source().begin_writing_to(place.object));
   UniqueLock lock(mutex_);
-  start_threads();
+  CODECFS_TRY(start_threads());
   progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
     const EditPtr edit = edits_.find(place.key);
-    return !removing_.contains(place.key) && !paused_.contains(place.object) &&
-           (edit == nullptr || (!edit->is_storing() && !edit->is_pinned()));
+    return recoding_.contains(place.object) || (!removing_.contains(place.key) && !paused_.contains(place.object) &&
+                                                (edit == nullptr || (!edit->is_storing() && !edit->is_pinned())));
   });
+  if (recoding_.contains(place.object)) return refuse_during_recoding();
   // From here on no thread changes or stores the chunk.
   removing_.emplace(place.key, place.object);
   const EditPtr edit = edits_.find(place.key);
@@ -257,15 +309,21 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
   return removed;
 }
 
-/// Pauses the variable: afterwards no call is using an edit of it, and none can start.
-void WriteBack::stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) {
-  start_threads();
-  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !paused_.contains(variable); });
+bool WriteBack::is_removing_any(ObjectId variable) const {
+  return std::ranges::any_of(removing_, [&](const auto& item) { return item.second == variable; });
+}
+
+/// Pauses the variable: afterwards no call is using an edit of it, and none can start. EBUSY if it is re-encoded.
+Result<> WriteBack::stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) {
+  CODECFS_TRY(start_threads());
+  progress_.wait(
+      lock, [&]() CODECFS_REQUIRES(mutex_) { return recoding_.contains(variable) || !paused_.contains(variable); });
+  if (recoding_.contains(variable)) return refuse_during_recoding();
   paused_.insert(variable);
   progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
-    const auto is_removed = [&](const auto& item) { return item.second == variable; };
-    return !edits_.any_of(variable, &Edit::is_pinned) && std::ranges::none_of(removing_, is_removed);
+    return !edits_.any_of(variable, &Edit::is_pinned) && !is_removing_any(variable);
   });
+  return {};
 }
 
 void WriteBack::resume(ObjectId variable) {
@@ -276,15 +334,15 @@ void WriteBack::resume(ObjectId variable) {
 
 /// The same when no chunk of it is being replaced: a program needs microseconds from its open to its last write, which
 /// a pause would stop. After kReplacing a chunk that still is being replaced is left to the caller.
-void WriteBack::stop_writers_between_replacements(UniqueLock<Mutex>& lock, ObjectId variable) {
+Result<> WriteBack::stop_writers_between_replacements(UniqueLock<Mutex>& lock, ObjectId variable) {
   constexpr std::chrono::seconds kReplacing{1};
   const auto deadline = std::chrono::steady_clock::now() + kReplacing;
   const auto is_replaced = [&]() CODECFS_REQUIRES(mutex_) { return edits_.any_of(variable, &Edit::is_replacing); };
   while (true) {
     const bool is_over =
         !progress_.wait_until(lock, deadline, [&]() CODECFS_REQUIRES(mutex_) { return !is_replaced(); });
-    stop_writers(lock, variable);
-    if (is_over || !is_replaced()) return;
+    CODECFS_TRY(stop_writers(lock, variable));
+    if (is_over || !is_replaced()) return {};
     paused_.erase(variable);
     progress_.notify_all();
   }
@@ -292,34 +350,80 @@ void WriteBack::stop_writers_between_replacements(UniqueLock<Mutex>& lock, Objec
 
 Result<WriteBack::Pause> WriteBack::pause(ObjectId variable) {
   UniqueLock lock(mutex_);
-  stop_writers_between_replacements(lock, variable);
-  const std::vector<EditPtr> edits = edits_.of(variable, &Edit::is_dirty);
-  const bool open_in_part =
-      !std::ranges::all_of(edits, [&](const EditPtr& edit) CODECFS_REQUIRES(mutex_) { return can_be_stored(*edit); });
-  if (!open_in_part)
-    for (const EditPtr& edit : edits) wake(edits_.enqueue(*edit));
+  CODECFS_TRY(stop_writers_between_replacements(lock, variable));
   lock.unlock();
   Pause pause(*this, variable);  // resumes on return
-  if (open_in_part) return fail(EBUSY, "a chunk of it is being written; close it first");
-  CODECFS_TRY(wait_until_stored(edits));
+  CODECFS_TRY(store_all(variable, false));
   return pause;
+}
+
+/// EBUSY if a chunk that can only be stored completely is open. `holds`: chunks that are being replaced may stay edits.
+Result<> WriteBack::store_all(ObjectId variable, bool holds) {
+  std::vector<EditPtr> edits;
+  {
+    const LockGuard lock(mutex_);
+    edits = edits_.of(variable,
+                      [holds](const Edit& edit) { return edit.is_dirty() && !(holds && edit.is_replacing()); });
+    if (!std::ranges::all_of(edits, [&](const EditPtr& edit) CODECFS_REQUIRES(mutex_) { return can_be_stored(*edit); }))
+      return fail(EBUSY, "a chunk of it is being written; close it first");
+    for (const EditPtr& edit : edits) wake(edits_.enqueue(*edit));
+  }
+  return wait_until_stored(edits);
 }
 
 std::optional<WriteBack::Pause> WriteBack::try_pause(ObjectId variable) {
   const LockGuard lock(mutex_);
-  const auto is_removed = [&](const auto& item) { return item.second == variable; };
-  if (paused_.contains(variable) || edits_.any_of(variable, [](const Edit&) { return true; }) ||
-      std::ranges::any_of(removing_, is_removed))
+  if (paused_.contains(variable) || recoding_.contains(variable) ||
+      edits_.any_of(variable, [](const Edit&) { return true; }) || is_removing_any(variable))
     return std::nullopt;
   paused_.insert(variable);
   return std::optional<Pause>(std::in_place, *this, variable);
 }
 
-WriteBack::Pause WriteBack::pause_without_storing(ObjectId variable) {
+Result<WriteBack::Pause> WriteBack::pause_without_storing(ObjectId variable) {
   UniqueLock lock(mutex_);
-  stop_writers(lock, variable);
+  CODECFS_TRY(stop_writers(lock, variable));
   progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_storing); });
-  return {*this, variable};
+  return Pause(*this, variable);
+}
+
+Result<WriteBack::Recoding> WriteBack::begin_recoding(ObjectId variable, bool holds) {
+  UniqueLock lock(mutex_);
+  CODECFS_TRY(start_threads());
+  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
+    return !paused_.contains(variable) && !recoding_.contains(variable) && !is_removing_any(variable);
+  });
+  recoding_.emplace(variable, holds);
+  if (!holds)  // new ones are refused
+    progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_pinned); });
+  lock.unlock();
+  Recoding recoding(*this, variable);  // ends on return
+  CODECFS_TRY(store_all(variable, holds));
+  lock.lock();
+  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_storing); });
+  edits_.hold(variable);
+  lock.unlock();
+  return recoding;
+}
+
+void WriteBack::end_recoding(ObjectId variable) {
+  UniqueLock lock(mutex_);
+  // What was encoded before must not be stored with the new pipeline. The pause ends the calls that may have compared
+  // the pipelines before the change.
+  paused_.insert(variable);
+  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_pinned); });
+  const std::vector<EditPtr> edits = edits_.of(variable, &Edit::is_dirty);
+  lock.unlock();
+  for (const EditPtr& edit : edits) {
+    const LockGuard content(edit->content_mutex);
+    edit->content.drop_encoded();
+  }
+  lock.lock();
+  edits_.release(variable);
+  recoding_.erase(variable);
+  paused_.erase(variable);
+  if (is_pressed()) wake(edits_.enqueue_closed());
+  progress_.notify_all();
 }
 
 void WriteBack::forget(ObjectId variable) {
@@ -351,13 +455,14 @@ void WriteBack::forget_range(const ChunkPlace& first, uint64_t count) {
 
 void WriteBack::note_change() {
   const LockGuard lock(mutex_);
-  start_threads();
   uncommitted_ = true;
+  // The change has been made. Without threads, fsync and the unmount commit it.
+  if (const Result<> started = start_threads(); !started) log::error("{}", started.error().reason);
 }
 
 bool WriteBack::has_unstored() {
   const LockGuard lock(mutex_);
-  return edits_.dirty().memory > 0 || uncommitted_ || is_committing_ || !removing_.empty();
+  return edits_.dirty().memory + edits_.held().memory > 0 || uncommitted_ || is_committing_ || !removing_.empty();
 }
 
 void WriteBack::open_writer(ChunkKey key) {
@@ -473,6 +578,7 @@ Result<> WriteBack::sync_all() {
   CODECFS_TRY(commit());  // commit what could be stored
   if (!stored) return stored;
   const LockGuard lock(mutex_);
+  if (edits_.held().memory > 0) return refuse_during_recoding();
   if (errors_.empty()) return {};
   const Error error = errors_.begin()->second;
   errors_.clear();

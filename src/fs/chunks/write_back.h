@@ -9,6 +9,9 @@
 // A chunk that cannot be stored stays an edit and is tried again. The error is reported by the next close on its
 // variable, by fsync, and at the end of the mount; and by every write while the limit is exceeded.
 //
+// While a variable is re-encoded, nothing of it is stored. Its changes do what the RecodingPolicy of their thread says:
+// those that are kept in memory may take as much of it as the dirty chunks of all other variables.
+//
 // Lock order: Edit::loading_mutex, Edit::content_mutex, mutex_. Of these, only loading_mutex is held during calls of
 // the source: only further writers of that chunk wait for them.
 
@@ -73,6 +76,9 @@ class WriteBack {
   };
   Changes changes(ObjectId variable);
 
+  // Changes. While the variable is re-encoded, as RecodingPolicy says: EBUSY, and EINTR of a wait. ENOMEM, and EAGAIN
+  // if threads cannot be created.
+
   /// Returns the bytes written: fewer at the end of the chunk. EFBIG beyond its end, EROFS, EOPNOTSUPP, EIO, ENOSPC,
   /// ENOMEM. `mask` selects the bytes to write (copy_masked()); empty: all.
   Result<size_t> write(const ChunkPlace& place, uint64_t offset, Bytes bytes, Bytes mask = {});
@@ -91,6 +97,7 @@ class WriteBack {
   /// Replaces the whole content (for a rename over the chunk), padded with fill. `encoded`: the same, encoded with the
   /// stored pipeline of `place.variable`, to be stored unchanged; or null.
   Result<> replace(const ChunkPlace& place, Bytes bytes, std::shared_ptr<const Buffer> encoded = nullptr);
+  /// EBUSY while the variable is re-encoded.
   Result<> remove(const ChunkPlace& place);
 
   /// During its lifetime, writes of the variable wait.
@@ -108,12 +115,30 @@ class WriteBack {
     ObjectId variable_;
   };
   /// Waits until no other pause of the variable exists, and stores its edits. Returns the error of one that could not
-  /// be stored; EBUSY if a chunk that can only be stored completely is open.
+  /// be stored; EBUSY if a chunk that can only be stored completely is open, or the variable is being re-encoded.
   Result<Pause> pause(ObjectId variable);
-  /// The same without waiting: none if the variable is paused or has edits.
+  /// The same without waiting: none if the variable is paused, re-encoded or has edits.
   std::optional<Pause> try_pause(ObjectId variable);
   /// The same without storing edits, because the variable will be removed.
-  Pause pause_without_storing(ObjectId variable);
+  Result<Pause> pause_without_storing(ObjectId variable);
+
+  /// During its lifetime the variable is re-encoded: the chunks in the source do not change.
+  class Recoding {
+   public:
+    Recoding(WriteBack& owner, ObjectId variable) : owner_(&owner), variable_(variable) {}
+    Recoding(Recoding&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), variable_(other.variable_) {}
+    Recoding& operator=(Recoding&&) = delete;
+    ~Recoding() {
+      if (owner_ != nullptr) owner_->end_recoding(variable_);
+    }
+
+   private:
+    WriteBack* owner_;
+    ObjectId variable_;
+  };
+  /// Stores the edits of the variable, with the errors of pause(). `holds`: what is written meanwhile may be kept in
+  /// memory; otherwise there are no edits until the end.
+  Result<Recoding> begin_recoding(ObjectId variable, bool holds);
   /// During a pause: drops the edits, because the chunks were removed or have other numbers.
   void forget(ObjectId variable);
 
@@ -167,31 +192,37 @@ class WriteBack {
   /// Counts it as changed on success.
   template <class Prepare, class Change>
   Result<> edit(const ChunkPlace& place, Prepare prepare, Change change, After after = After::store_if_full);
-  EditPtr pin(const ChunkPlace& place);
+  class Pin;
+  Result<Pin> pin(const ChunkPlace& place);
+  void unpin(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
+  Result<> may_change(const ChunkPlace& place, UniqueLock<Mutex>& lock) CODECFS_REQUIRES(mutex_);
   Result<> load(Edit& edit);
   Result<Edit::Base> fetch_base(const ChunkPlace& place);
   void tell_changed_outside(const ChunkPlace& place) const {
     if (changed_outside_) changed_outside_(place);
   }
   Result<> wait_for_room(UniqueLock<Mutex>& lock, const Edit& edit) CODECFS_REQUIRES(mutex_);
-  void start_threads() CODECFS_REQUIRES(mutex_);
+  Result<> start_threads() CODECFS_REQUIRES(mutex_);
   void encode_until_stopped(const std::stop_token& stop);
   Result<> commit_with(Result<bool> (*commit_source)(Source&));
   void commit_at_intervals(const std::stop_token& stop);
   [[nodiscard]] bool is_pressed() const CODECFS_REQUIRES(mutex_);
   [[nodiscard]] bool can_be_stored(const Edit& edit) const CODECFS_REQUIRES(mutex_);
   void wake(size_t enqueued);
-  void note_dirty_bytes() CODECFS_REQUIRES(mutex_) { stats_.dirty_bytes = edits_.dirty().bytes; }
+  void note_dirty_bytes() CODECFS_REQUIRES(mutex_) { stats_.dirty_bytes = edits_.dirty().bytes + edits_.held().bytes; }
   void forget_if_clean(const EditPtr& edit) CODECFS_REQUIRES(mutex_);
   Result<> take_error(ObjectId variable) CODECFS_REQUIRES(mutex_);
   static std::unexpected<Error> incomplete(const Edit& edit, uint64_t size);
   Result<> end_replacement(Edit& edit);
-  void stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
-  void stop_writers_between_replacements(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
+  Result<> stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
+  Result<> stop_writers_between_replacements(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
   void store(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
   Result<> store_bytes(const EditPtr& edit, const Edit::Taken& taken) CODECFS_EXCLUDES(mutex_);
+  Result<> store_all(ObjectId variable, bool holds) CODECFS_EXCLUDES(mutex_);
   Result<> wait_until_stored(const std::vector<EditPtr>& edits) CODECFS_EXCLUDES(mutex_);
   void resume(ObjectId variable) CODECFS_EXCLUDES(mutex_);
+  void end_recoding(ObjectId variable) CODECFS_EXCLUDES(mutex_);
+  [[nodiscard]] bool is_removing_any(ObjectId variable) const CODECFS_REQUIRES(mutex_);
   void drop_cached(ChunkKey key);
 
   Dataset& dataset_;
@@ -215,8 +246,9 @@ class WriteBack {
   RemovedChunks removed_ CODECFS_GUARDED_BY(mutex_);
   // Being removed by the source: must not be changed or stored.
   std::unordered_map<ChunkKey, ObjectId> removing_ CODECFS_GUARDED_BY(mutex_);
-  std::set<ObjectId> paused_ CODECFS_GUARDED_BY(mutex_);         // variables
-  std::map<ObjectId, Error> errors_ CODECFS_GUARDED_BY(mutex_);  // not yet reported
+  std::set<ObjectId> paused_ CODECFS_GUARDED_BY(mutex_);          // variables
+  std::map<ObjectId, bool> recoding_ CODECFS_GUARDED_BY(mutex_);  // variables, and whether their changes are held
+  std::map<ObjectId, Error> errors_ CODECFS_GUARDED_BY(mutex_);   // not yet reported
   FailureLog failures_ CODECFS_GUARDED_BY(mutex_);
   bool is_committed_once_ CODECFS_GUARDED_BY(mutex_) = false;
   bool uncommitted_ CODECFS_GUARDED_BY(mutex_) = false;

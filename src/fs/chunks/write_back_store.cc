@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "fs/chunks/recoding_policy.h"
 #include "fs/chunks/write_back.h"
 
 namespace codecfs::fs {
@@ -34,7 +35,7 @@ void WriteBack::wake(size_t enqueued) {
 }
 
 Result<> WriteBack::wait_for_room(UniqueLock<Mutex>& lock, const Edit& edit) {
-  while (!edit.is_dirty() && edits_.dirty().memory > options_.dirty_bytes) {
+  while (!edit.is_dirty() && !edit.is_held() && edits_.dirty().memory > options_.dirty_bytes) {
     wake(edits_.enqueue_dirty([this](const Edit& other) CODECFS_REQUIRES(mutex_) { return can_be_stored(other); }));
     // Wait only while an encoder has or will take an edit. If all remaining edits have failed, return that error.
     if (!edits_.any_underway()) {
@@ -58,15 +59,26 @@ Result<> WriteBack::take_error(ObjectId variable) {
   return std::unexpected(std::move(error));
 }
 
-void WriteBack::start_threads() {
-  if (!encoders_.empty()) return;
+/// EAGAIN if there is no committer, or no encoder. Fewer encoders than cores will do.
+Result<> WriteBack::start_threads() {
+  if (committer_.joinable()) return {};
   const unsigned encoders = options_.encoders != 0
                                 ? options_.encoders
                                 : std::max({1U, std::thread::hardware_concurrency(),
                                             static_cast<unsigned>(dataset_.source().reads_at_once())});
-  for (unsigned i = 0; i < encoders; ++i)
-    encoders_.emplace_back([this](const std::stop_token& stop) { encode_until_stopped(stop); });
-  committer_ = std::jthread([this](const std::stop_token& stop) { commit_at_intervals(stop); });
+  try {
+    encoders_.reserve(encoders);
+    while (encoders_.size() < encoders)
+      encoders_.emplace_back([this](const std::stop_token& stop) { encode_until_stopped(stop); });
+  } catch (const std::exception& exception) {
+    if (encoders_.empty()) return fail(EAGAIN, "cannot start a thread that stores chunks: {}", exception.what());
+  }
+  try {
+    committer_ = std::jthread([this](const std::stop_token& stop) { commit_at_intervals(stop); });
+  } catch (const std::exception& exception) {
+    return fail(EAGAIN, "cannot start the thread that commits: {}", exception.what());
+  }
+  return {};
 }
 
 void WriteBack::encode_until_stopped(const std::stop_token& stop) {
@@ -161,6 +173,8 @@ Result<> WriteBack::wait_until_stored(const std::vector<EditPtr>& edits) {
     // The encoders take edits in order. A try that began before this call may have used an older version, so wait for
     // the next.
     progress_.wait(lock, [&] { return edit->stored_version() >= versions[i] || !edit->is_underway(); });
+    if (edit->stored_version() < versions[i] && edit->is_held() && result)
+      result = RecodingPolicy::refuse("what was written while the variable is re-encoded is stored when that is done");
     if (edit->stored_version() < versions[i] && edit->failure() && result) {
       errors_.erase(edit->place.object);  // reported here
       result = std::unexpected(*edit->failure());

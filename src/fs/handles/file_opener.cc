@@ -41,16 +41,16 @@ FileOpener::FileOpener(const Uses& uses)
 
 // --- open
 
-FileOpener::Opened FileOpener::open(Ino ino, bool for_writing, bool truncate, const Cancelled& cancelled) {
+FileOpener::Opened FileOpener::open(Ino ino, bool for_writing, bool truncate) {
   ++mount_.stats.opens;
   KernelPages::Writer writer;
   if (for_writing) writer = KernelPages::Writer(mount_.kernel_pages, ino);
-  CODECFS_ASSIGN(std::unique_ptr<FileHandle> file, open_file(ino, for_writing, truncate, cancelled));
+  CODECFS_ASSIGN(std::unique_ptr<FileHandle> file, open_file(ino, for_writing, truncate));
   file->pages = std::move(writer);
   return file;
 }
 
-FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncate, const Cancelled& cancelled) {
+FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncate) {
   // A file that was renamed to a chunk has the chunk's inode number now. After ESTALE, the kernel looks the name up
   // again; pages that it read under the old number would never be invalidated.
   if (mount_.scratch.promoted_to(ino)) return std::unexpected(Error{ESTALE, {}});
@@ -67,7 +67,7 @@ FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncat
   CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
   if (mount_.coherent) uses_.coherence.chunk_opened(chunk);
   Opened file = is_encoded(node.view) ? open_encoded(node, chunk, for_writing, truncate)
-                : for_writing         ? open_chunk_to_write(node, chunk, truncate, cancelled)
+                : for_writing         ? open_chunk_to_write(node, chunk, truncate)
                                       : open_chunk(node, chunk, ino);
   if (file) (*file)->caching.outside = mount_.coherent;
   return file;
@@ -120,13 +120,10 @@ FileOpener::Opened FileOpener::open_metadata(const Place& place, Ino ino, bool f
   return std::make_unique<SnapshotHandle>(whole_, std::move(snapshot), live);
 }
 
-FileOpener::Opened FileOpener::open_chunk_to_write(const Node& node, const ChunkPlace& chunk, bool truncate,
-                                                   const Cancelled& cancelled) {
+FileOpener::Opened FileOpener::open_chunk_to_write(const Node& node, const ChunkPlace& chunk, bool truncate) {
   if (const auto& unreadable = chunk.variable->facts->unreadable) return std::unexpected(*unreadable);
   CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
   if (truncate) {
-    // Before the replacement begins: a variable is not re-encoded while a chunk of it is incomplete.
-    CODECFS_TRY(uses_.filters.apply_rules(chunk, cancelled));
     CODECFS_TRY(mount_.write_back.begin_replacement(chunk));
     uses_.notifier.chunk_changed(node, chunk.number);
   }
@@ -198,8 +195,11 @@ Result<FileOpener::Created> FileOpener::create_file(Ino parent, std::string_view
                                                     const Cancelled& cancelled) {
   CODECFS_ASSIGN(const Place directory, uses_.policy.changeable_directory(parent, name));
   const Node* node = directory.node;
-  if (const std::optional<FileKind> file = metadata_named(directory, name)) return create_metadata(*node, *file);
+  const std::optional<FileKind> metadata = metadata_named(directory, name);
+  if (metadata && node->kind != NodeKind::variable) return create_metadata(*node, *metadata);
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, uses_.chunk_files.named(directory, name));
+  if (metadata || chunk) CODECFS_TRY(mount_.recodings.check_idle(node->object, node->path));
+  if (metadata) return create_metadata(*node, *metadata);
   if (!chunk) {
     {
       const SharedLock names(mount_.names);
@@ -228,7 +228,9 @@ Result<FileOpener::Created> FileOpener::create_scratch(const Node& node, Ino par
 
 Result<FileOpener::Created> FileOpener::create_chunk(const Node& node, const ChunkPlace& chunk, Ino parent, int flags,
                                                      const Cancelled& cancelled) {
-  CODECFS_TRY(uses_.filters.apply_rules(chunk, cancelled));
+  // The first write applies the rules, as the kernel holds the directory now. A chunk without a fixed size could not be
+  // stored by then.
+  if (!chunk.variable->facts->chunk_bytes) CODECFS_TRY(uses_.filters.apply_rules(chunk, cancelled));
   // Without O_EXCL and O_TRUNC (dd conv=notrunc) the writer changes a part of a chunk that held fill.
   const bool is_part = (flags & (O_EXCL | O_TRUNC)) == 0;
   // The kernel looked it up as absent, but it may have been written through another view since.

@@ -46,7 +46,7 @@ class FileOpener {
   // Reply to an open for writing, and to create(), only from after_pushes() of KernelPages.
 
   /// EROFS, EISDIR, ESTALE, EPERM, and the errors of the source.
-  Result<std::unique_ptr<FileHandle>> open(Ino ino, bool for_writing, bool truncate, const Cancelled& cancelled = {});
+  Result<std::unique_ptr<FileHandle>> open(Ino ino, bool for_writing, bool truncate);
   struct Created {
     struct stat status;
     std::unique_ptr<FileHandle> file;
@@ -57,13 +57,13 @@ class FileOpener {
 
  private:
   using Opened = Result<std::unique_ptr<FileHandle>>;
-  Opened open_file(Ino ino, bool for_writing, bool truncate, const Cancelled& cancelled);
+  Opened open_file(Ino ino, bool for_writing, bool truncate);
   Opened open_plain(const Node& node, bool for_writing);
   Opened open_scratch(Ino ino, bool for_writing, bool truncate);
   Opened open_array(const Node& node, bool for_writing, bool truncate);
   Opened open_metadata(const Place& place, Ino ino, bool for_writing, bool truncate);
   Opened open_chunk(const Node& node, const ChunkPlace& chunk, Ino ino);
-  Opened open_chunk_to_write(const Node& node, const ChunkPlace& chunk, bool truncate, const Cancelled& cancelled);
+  Opened open_chunk_to_write(const Node& node, const ChunkPlace& chunk, bool truncate);
   Opened open_encoded(const Node& node, const ChunkPlace& chunk, bool for_writing, bool truncate);
   Result<Created> create_file(Ino parent, std::string_view name, mode_t permissions, int flags,
                               const Cancelled& cancelled);

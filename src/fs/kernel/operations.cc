@@ -87,9 +87,9 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   answer_reading(
       request, ino,
       [&]() -> Result<> {
-        CODECFS_ASSIGN(std::unique_ptr<FileHandle> file,
-                       filesystem_of(request).files().open(
-                           ino, for_writing, for_writing && (info->flags & O_TRUNC) != 0, given_up(request)));
+        CODECFS_ASSIGN(
+            std::unique_ptr<FileHandle> file,
+            filesystem_of(request).files().open(ino, for_writing, for_writing && (info->flags & O_TRUNC) != 0));
         Caching& caching = file->caching;
         info->keep_cache = !caching.live && !caching.outside;
         caching.direct = writes_past_pages(caching, *info);

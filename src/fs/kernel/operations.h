@@ -11,6 +11,7 @@
 #include "fs/filesystem.h"
 #include "fs/kernel/fuse_version.h"
 #include "fs/kernel/kernel_notices.h"
+#include "fs/kernel/parked_requests.h"
 #include "fs/kernel/passable_opens.h"
 #include "fs/kernel/unmount_notifier.h"
 
@@ -59,6 +60,7 @@ struct Mount {
   OpenHandles<FileHandle> files{};
   OpenHandles<OpenDirectory> directories{};
   PassableOpens passable_opens{*this};
+  ParkedRequests parked{};
   bool offers_passthrough = false;            // set before the first request
   std::atomic<bool> is_initialised = false;   // INIT was answered
   std::atomic<bool> ending = false;           // no new requests are accepted

@@ -31,34 +31,70 @@ void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
   });
 }
 
-void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size, off_t offset, fuse_file_info* info) {
+/// `operation` returns an error, or nothing if it has replied, as for answer(). If it has to wait for a re-encoding, or
+/// begins one, it returns before it has changed anything, and `keep` returns a copy of it, which must own what it uses:
+/// that runs in another thread later. `bytes`: memory that the copy owns.
+template <class Operation, class Keep>
+void answer_or_park(fuse_req_t request, Ino ino, RequestKind kind, Operation operation, size_t bytes, Keep keep) {
   answer(
       request, ino,
       [&]() -> Result<> {
-        const bool is_mapped = info->writepage != 0;
-        const Bytes all = std::as_bytes(std::span(bytes, size));
-        const auto begin = static_cast<uint64_t>(offset);
-        PageCopies& copies = filesystem_of(request).context().page_copies;
-        PageCopies::WrittenBack compared;
-        if (is_mapped) compared = copies.compare(ino, begin, all);
-        const Result<size_t> taken =
-            file_of(info)->write(begin, all, is_mapped ? &compared : nullptr, given_up(request));
-        // Invalidate the pages that were not stored: otherwise the kernel would keep what a mapping wrote.
-        if ((is_mapped || !file_of(info)->caching.direct) && taken.value_or(0) < size)
-          mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), size, false);
-        CODECFS_ASSIGN(const size_t written, taken);
-        if (is_mapped)
-          copies.stored(ino, begin, all.first(written), compared);
-        else if (!file_of(info)->caching.direct && !is_past_pages(*info))
-          copies.written(ino, begin, all.first(written));
-        // Kernels before 6.6 do not invalidate the pages of other descriptors; see also op_flush().
-        if (file_of(info)->caching.direct && written > 0)
-          mount_of(request).notices.part_changed(ino, static_cast<uint64_t>(offset), written, false);
-        filesystem_of(request).context().errors.succeeded(ino, RequestKind::writing);
-        fuse_reply_write(request, written);
-        return {};
+        Result<> done;
+        {
+          const RecodingPolicy::Scope never_waits(DuringRecoding::refuse);
+          done = operation();
+          if (done || !never_waits.has_refused()) return done;
+        }
+        return mount_of(request).parked.park(request, bytes, [request, ino, kind, kept = keep()] {
+          answer(
+              request, ino,
+              [&]() -> Result<> {
+                const RecodingPolicy::Scope waits(DuringRecoding::wait, given_up(request));
+                return kept();
+              },
+              kind);
+        });
       },
-      RequestKind::writing);
+      kind);
+}
+
+Result<> write_and_reply(fuse_req_t request, Ino ino, Bytes all, uint64_t begin, const fuse_file_info& info) {
+  fuse_file_info opened = info;
+  FileHandle& file = *file_of(&opened);
+  const bool is_mapped = info.writepage != 0;
+  PageCopies& copies = filesystem_of(request).context().page_copies;
+  PageCopies::WrittenBack compared;
+  if (is_mapped) compared = copies.compare(ino, begin, all);
+  const RecodingPolicy::Scope tried;
+  const Result<size_t> taken = file.write(begin, all, is_mapped ? &compared : nullptr, given_up(request));
+  if (!taken && tried.has_refused() && RecodingPolicy::current() == DuringRecoding::refuse)
+    return std::unexpected(taken.error());
+  // Invalidate the pages that were not stored: otherwise the kernel would keep what a mapping wrote.
+  if ((is_mapped || !file.caching.direct) && taken.value_or(0) < all.size())
+    mount_of(request).notices.part_changed(ino, begin, all.size(), false);
+  CODECFS_ASSIGN(const size_t written, taken);
+  if (is_mapped)
+    copies.stored(ino, begin, all.first(written), compared);
+  else if (!file.caching.direct && !is_past_pages(info))
+    copies.written(ino, begin, all.first(written));
+  // Kernels before 6.6 do not invalidate the pages of other descriptors; see also op_flush().
+  if (file.caching.direct && written > 0) mount_of(request).notices.part_changed(ino, begin, written, false);
+  filesystem_of(request).context().errors.succeeded(ino, RequestKind::writing);
+  fuse_reply_write(request, written);
+  return {};
+}
+
+void op_write(fuse_req_t request, fuse_ino_t ino, const char* bytes, size_t size, off_t offset, fuse_file_info* info) {
+  const Bytes all = std::as_bytes(std::span(bytes, size));
+  const auto begin = static_cast<uint64_t>(offset);
+  const auto write = [&] { return write_and_reply(request, ino, all, begin, *info); };
+  // Pages that are written back take the kernel's background slots, which readers need too: they never wait.
+  if (info->writepage != 0) return answer(request, ino, write, RequestKind::writing);
+  answer_or_park(request, ino, RequestKind::writing, write, size, [&] {
+    return [request, ino, kept = std::string(bytes, size), begin, opened = *info] {
+      return write_and_reply(request, ino, std::as_bytes(std::span(kept)), begin, opened);
+    };
+  });
 }
 
 void op_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
@@ -203,31 +239,38 @@ void op_link(fuse_req_t request, fuse_ino_t ino, fuse_ino_t parent, const char* 
   });
 }
 
+Result<> set_xattr_and_reply(fuse_req_t request, Ino ino, std::string_view name, std::string_view value, int flags) {
+  const XattrMode mode = (flags & XATTR_CREATE) != 0    ? XattrMode::create
+                         : (flags & XATTR_REPLACE) != 0 ? XattrMode::replace
+                                                        : XattrMode::any;
+  CODECFS_TRY(filesystem_of(request).xattrs().set(ino, name, value, mode, given_up(request)));
+  filesystem_of(request).context().errors.succeeded(ino, RequestKind::attributes);
+  fuse_reply_err(request, 0);
+  return {};
+}
+
+Result<> remove_xattr_and_reply(fuse_req_t request, Ino ino, std::string_view name) {
+  CODECFS_TRY(filesystem_of(request).xattrs().remove(ino, name, given_up(request)));
+  filesystem_of(request).context().errors.succeeded(ino, RequestKind::attributes);
+  fuse_reply_err(request, 0);
+  return {};
+}
+
 void op_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value, size_t size, int flags) {
-  answer(
-      request, ino,
-      [&]() -> Result<> {
-        const XattrMode mode = (flags & XATTR_CREATE) != 0    ? XattrMode::create
-                               : (flags & XATTR_REPLACE) != 0 ? XattrMode::replace
-                                                              : XattrMode::any;
-        CODECFS_TRY(filesystem_of(request).xattrs().set(ino, name, {value, size}, mode, given_up(request)));
-        filesystem_of(request).context().errors.succeeded(ino, RequestKind::attributes);
-        fuse_reply_err(request, 0);
-        return {};
-      },
-      RequestKind::attributes);
+  answer_or_park(
+      request, ino, RequestKind::attributes,
+      [&] { return set_xattr_and_reply(request, ino, name, {value, size}, flags); }, size,
+      [&] {
+        return [request, ino, flags, name = std::string(name), value = std::string(value, size)] {
+          return set_xattr_and_reply(request, ino, name, value, flags);
+        };
+      });
 }
 
 void op_removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
-  answer(
-      request, ino,
-      [&]() -> Result<> {
-        CODECFS_TRY(filesystem_of(request).xattrs().remove(ino, name, given_up(request)));
-        filesystem_of(request).context().errors.succeeded(ino, RequestKind::attributes);
-        fuse_reply_err(request, 0);
-        return {};
-      },
-      RequestKind::attributes);
+  answer_or_park(
+      request, ino, RequestKind::attributes, [&] { return remove_xattr_and_reply(request, ino, name); }, 0,
+      [&] { return [request, ino, name = std::string(name)] { return remove_xattr_and_reply(request, ino, name); }; });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/interruption.h"
+#include "fs/chunks/recoding_policy.h"
 #include "fs/kernel/operations.h"
 
 namespace codecfs::fs {
@@ -31,8 +32,10 @@ inline void reply_error(fuse_req_t request, Ino ino, const Error& error, Request
 }
 
 /// Runs one operation. It returns the error to reply, or nothing if it has replied itself. `kind`: for user._Error.
+/// What it writes to a variable that is being re-encoded stays in memory, as no thread that serves requests may wait.
 template <class Operation>
 void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind = RequestKind::other) {
+  const RecodingPolicy::Scope never_waits(DuringRecoding::hold);
   const KernelNotices::Request served(mount_of(request).notices, ino);
   // Test before writing, to avoid contention on the cache line.
   if (std::atomic<bool>& used = mount_of(request).used; !used.load(std::memory_order_relaxed)) used = true;

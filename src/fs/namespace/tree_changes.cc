@@ -68,6 +68,7 @@ Result<> TreeChanges::remove_directory(Ino parent, std::string_view name) {
   if (place.file == FileKind::chunk_directory) return remove_chunk_directory(place);
   if (child.kind == NodeKind::control) return fail(EPERM, "{}: cannot be removed", child.path);
   if (mount_.nodelete) return fail(EPERM, "{}: with -o nodelete no variables and groups are removed", child.path);
+  CODECFS_TRY(mount_.recodings.check_idle(child.object, child.path));
   for (const Node* shown : mount_.nodes.in_all_views(child))
     if (!mount_.scratch.list(shown->ino()).empty()) return fail(ENOTEMPTY, "{}: has files", child.path);
   if (child.kind == NodeKind::variable) {
@@ -75,7 +76,7 @@ Result<> TreeChanges::remove_directory(Ino parent, std::string_view name) {
     CODECFS_TRY(may_remove_variable(child));
     // It may have another name in the source, and live on there. What cannot be stored does not keep it from going.
     (void)mount_.write_back.pause(child.object);
-    const WriteBack::Pause pause = mount_.write_back.pause_without_storing(child.object);
+    CODECFS_ASSIGN(const WriteBack::Pause pause, mount_.write_back.pause_without_storing(child.object));
     CODECFS_TRY(remove_entry(*node, name, child));
     mount_.write_back.forget(child.object);
   } else {
@@ -138,6 +139,7 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
   const Node* node = directory.node;
   CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
   if (const std::optional<FileKind> file = metadata_named(directory, name)) {
+    CODECFS_TRY(check_not_recoded(*node));
     if (mount_.nodelete) {
       mount_.overlay.change(*node, [](DirectoryState& state) { state.kept = std::chrono::steady_clock::now(); });
       return fail(EPERM, "{}/{}: with -o nodelete no variables and groups are removed, nor their metadata", node->path,
@@ -166,6 +168,7 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
   }
   CODECFS_ASSIGN(const std::optional<ChunkPlace> chunk, chunk_files_.named(directory, name));
   if (!chunk) return std::unexpected(Error{ENOENT, {}});
+  CODECFS_TRY(check_not_recoded(*node));
   // rm -rf goes on after an error.
   if (mount_.nodelete && std::chrono::steady_clock::now() - mount_.overlay.state_of(*node).kept < kKept)
     return fail(EPERM, "{}/{}: with -o nodelete chunks are not removed with their variable", node->path, name);
@@ -271,6 +274,7 @@ Result<Ino> TreeChanges::put_content(const Place& directory, std::optional<FileK
                                      const std::optional<ChunkPlace>& chunk, const std::string& content,
                                      const Cancelled& cancelled) {
   const Node& node = *directory.node;
+  CODECFS_TRY(check_not_recoded(node));
   mount_.overlay.note_made(node);
   if (metadata) {
     CODECFS_TRY(editor_.apply(node.ino(*metadata), content, cancelled));
@@ -335,6 +339,7 @@ Result<> TreeChanges::move_entry(Ino parent, std::string_view name, Ino to_paren
     CODECFS_TRY(remove_entry(to, to_name, *link.node));
   }
   if (place.node->kind == NodeKind::control) return fail(EPERM, "{}: cannot be renamed", place.node->path);
+  CODECFS_TRY(mount_.recodings.check_idle(place.node->object, place.node->path));
   {
     const LockGuard naming(mount_.names);
     CODECFS_TRY(mount_.dataset.source().rename(from.object, name, to.object, to_name));
@@ -350,6 +355,12 @@ Result<> TreeChanges::move_entry(Ino parent, std::string_view name, Ino to_paren
   notifier_.metadata_changed(from, false);
   notifier_.layout_changed(to, false);
   return {};
+}
+
+/// EBUSY while the variable of a directory is re-encoded: no request waits for that but READ, WRITE and SETXATTR.
+Result<> TreeChanges::check_not_recoded(const Node& directory) const {
+  if (directory.kind != NodeKind::variable) return {};
+  return mount_.recodings.check_idle(directory.object, directory.path);
 }
 
 /// Removes it from the source and from the caches.

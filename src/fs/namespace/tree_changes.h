@@ -1,8 +1,9 @@
 #pragma once
 // Changes of names: groups, variables, links and files are created, moved and removed. Thread-safe.
 //
-// Locks, in this order: MountContext::layout, shared by all changes here and in FilterControl, exclusive for removals
-// and moves; then a variable's pause in WriteBack.
+// Locks, in this order: MountContext::layout, shared by all changes here, exclusive for removals and moves; then a
+// variable's pause in WriteBack. No function waits for a re-encoding: of the names of a variable that is being
+// re-encoded, and of the groups above it, changes are EBUSY.
 
 #include <sys/stat.h>
 
@@ -58,6 +59,7 @@ class TreeChanges {
   Result<> move_entry(Ino parent, std::string_view name, Ino to_parent, std::string_view to_name);
   /// Removes it from the source and from the caches.
   Result<> remove_entry(const Node& directory, std::string_view name, const Node& entry);
+  [[nodiscard]] Result<> check_not_recoded(const Node& directory) const;
   Result<> has_no_files(const Node& variable);
   /// ENOTEMPTY while its directory shows chunks.
   Result<> may_remove_variable(const Node& node);

@@ -11,6 +11,7 @@
 #include "filters/core/parameter_limits.h"
 #include "filters/core/zarr3_chain.h"
 #include "filters/core/zarr_chain.h"
+#include "fs/chunks/recoding_policy.h"
 #include "fs/views/xattrs.h"
 #include "fs/views/zarr3_files.h"
 #include "model/json.h"
@@ -115,7 +116,13 @@ Result<> FilterControl::apply_rules(const ChunkPlace& chunk, const Cancelled& ca
   if (mount_.overlay.state_of(*place.node).rule_applied) return {};
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(place.node->object));
   const auto chain = rules_.pipeline_for(place.node->path, *view->facts);
-  if (chain) CODECFS_TRY(set_chain(*place.node, *chain, cancelled));
+  if (chain) {
+    const RecodingPolicy::Scope tried;
+    const Result<> applied = set_chain(*place.node, *chain, cancelled);
+    // Another variable is being re-encoded: a later change applies the rule.
+    if (!applied && tried.has_refused() && RecodingPolicy::current() == DuringRecoding::hold) return {};
+    CODECFS_TRY(applied);
+  }
   mount_.overlay.note_rule_applied(*place.node);
   return {};
 }
@@ -266,15 +273,17 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
     CODECFS_ASSIGN(const VariableViewPtr now, mount_.dataset.variable(node.object));
     CODECFS_TRY(check_new(node.path, chain, now->facts->type.size, now->facts->filters));
   }
-  const SharedLock layout(mount_.layout);
+  CODECFS_ASSIGN(Recodings::Turn turn, begin_turn(node));
   Source& source = mount_.dataset.source();
   CODECFS_TRY(source.begin_writing_to(node.object));
-  CODECFS_ASSIGN(const WriteBack::Pause pause, mount_.write_back.pause(node.object));
+  CODECFS_ASSIGN(const WriteBack::Recoding recoding, mount_.write_back.begin_recoding(node.object, true));
   CODECFS_ASSIGN(const VariableViewPtr before, mount_.dataset.variable(node.object));
   if (made_of != nullptr && *before->codecs != *made_of->codecs)
     return fail(EAGAIN, "{}: has got another chain meanwhile", node.path);
   Progress progress;
-  CODECFS_TRY(store_anew(node, progress, cancelled, [&] { return source.set_filters(node.object, chain, progress); }));
+  CODECFS_TRY(
+      store_anew(node, turn, progress, cancelled, [&] { return source.set_filters(node.object, chain, progress); }));
+  const SharedLock layout(mount_.layout);
   const bool decides = !mount_.overlay.note_rule_applied(node) && !mount_.rules.empty();
   notifier_.metadata_changed(node);
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
@@ -288,17 +297,19 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
 }
 
 Result<> FilterControl::set_sharding(Ino directory, Variable wanted, const Cancelled& cancelled) {
-  const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   const Node& node = *place.node;
+  CODECFS_ASSIGN(Recodings::Turn turn, begin_turn(node));
   CODECFS_ASSIGN(wanted.filters, chain_for_codecs(node, wanted));
   Source& source = mount_.dataset.source();
   CODECFS_TRY(source.begin_writing_to(node.object));
-  CODECFS_ASSIGN(const WriteBack::Pause pause, mount_.write_back.pause(node.object));
+  // The chunks get other keys, so that changes cannot be held for them.
+  CODECFS_ASSIGN(const WriteBack::Recoding recoding, mount_.write_back.begin_recoding(node.object, false));
   CODECFS_ASSIGN(const VariableViewPtr before, mount_.dataset.variable(node.object));
   Progress progress;
   CODECFS_TRY(
-      store_anew(node, progress, cancelled, [&] { return source.set_sharding(node.object, wanted, progress); }));
+      store_anew(node, turn, progress, cancelled, [&] { return source.set_sharding(node.object, wanted, progress); }));
+  const SharedLock layout(mount_.layout);
   mount_.overlay.note_rule_applied(node);
   notifier_.metadata_changed(node);
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
@@ -313,18 +324,26 @@ Result<> FilterControl::set_sharding(Ino directory, Variable wanted, const Cance
   return mount_.write_back.commit();
 }
 
+/// From now on the variable is not moved or removed.
+Result<Recodings::Turn> FilterControl::begin_turn(const Node& node) {
+  CODECFS_ASSIGN(Recodings::Turn turn, mount_.recodings.begin());
+  const SharedLock layout(mount_.layout);
+  const Result<Place> now = mount_.nodes.at(node.ino());
+  turn.name(node.object, now ? now->node->path : node.path);
+  return turn;
+}
+
 /// Carries out a change that stores all chunks of a variable anew, with its progress. EINTR: cancelled.
-Result<> FilterControl::store_anew(const Node& node, Progress& progress, const Cancelled& cancelled,
-                                   const std::function<Result<>()>& change) {
+Result<> FilterControl::store_anew(const Node& node, Recodings::Turn& turn, Progress& progress,
+                                   const Cancelled& cancelled, const std::function<Result<>()>& change) {
   ProgressReporter work(fmt::format("re-encoding {}", node.path), ProgressReporter::Unit::chunks);
   progress.cancelled = [&] {
     work.at(progress.done, progress.total);
     return cancelled && cancelled();
   };
-  const Result<> done = [&] {
-    const Recodings::Entry listed(mount_.recodings, node.object, progress);
-    return change();
-  }();
+  turn.show(&progress);
+  const Result<> done = change();
+  turn.show(nullptr);
   progress.cancelled = {};
   if (!done && done.error().code == ECANCELED) return fail(EINTR, "{}: cancelled; nothing has changed", node.path);
   if (done) mount_.write_back.note_change();

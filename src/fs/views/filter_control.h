@@ -20,10 +20,12 @@ class FilterControl {
       : mount_(mount), rules_(rules), forms_(forms), notifier_(notifier) {}
 
   /// Applies the rules of the mount before the first change of a chunk. Re-encodes the variable if they differ from its
-  /// pipeline. EINTR: cancelled, and nothing has changed.
+  /// pipeline. EINTR: cancelled, and nothing has changed. See RecodingPolicy for EBUSY; a thread that holds changes in
+  /// memory leaves the rule to a later one if another variable is being re-encoded.
   Result<> apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled);
 
-  // Re-encode a variable. EINVAL and ENOENT for invalid pipelines, EINTR as above, and the errors of the source.
+  // Re-encode a variable: one at a time, see RecodingPolicy. EINVAL and ENOENT for invalid pipelines, EINTR as above,
+  // and the errors of the source.
   Result<> set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled);
   Result<> set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled);
   /// Encodes again the chunks of which HDF5 skipped filters, as set_spec() and set_codecs() do if the variable has the
@@ -54,7 +56,8 @@ class FilterControl {
   /// `made_of`: the state that the pipeline was derived from; EAGAIN if the variable has another pipeline now.
   Result<> set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled,
                      const VariableView* made_of = nullptr);
-  Result<> store_anew(const Node& node, Progress& progress, const Cancelled& cancelled,
+  Result<Recodings::Turn> begin_turn(const Node& node);
+  Result<> store_anew(const Node& node, Recodings::Turn& turn, Progress& progress, const Cancelled& cancelled,
                       const std::function<Result<>()>& change);
   /// The pipeline in a text of `_Codecs`, in either form, for the source of the node. `variable`: the one that gets it;
   /// null: any new one. EINVAL.

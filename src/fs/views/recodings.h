@@ -1,12 +1,16 @@
 #pragma once
-// The variables that are currently being re-encoded, for user._Progress and the statistics. Thread-safe.
+// The re-encoding of a variable, which may take hours: one at a time. Changes of names ask check_idle() instead of
+// waiting for it. Its progress is shown as user._Progress and in the statistics. Thread-safe.
 
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "backends/api/source.h"
 #include "base/mutex.h"
+#include "base/result.h"
 
 namespace codecfs::fs {
 
@@ -16,44 +20,44 @@ class Recodings {
     uint64_t done = 0;
     uint64_t total = 0;  // 0: not known yet
   };
-  /// Registers a re-encoding during its lifetime. `progress` must outlive it.
-  class Entry {
+  /// The right to re-encode a variable, during its lifetime.
+  class [[nodiscard]] Turn {
    public:
-    Entry(Recodings& all, ObjectId variable, const Progress& progress) : all_(all), variable_(variable) {
-      const LockGuard lock(all_.mutex_);
-      all_.progress_[variable_] = &progress;
+    explicit Turn(Recodings& all) : all_(&all) {}
+    Turn(Turn&& other) noexcept : all_(std::exchange(other.all_, nullptr)) {}
+    Turn& operator=(Turn&&) = delete;
+    ~Turn() {
+      if (all_ != nullptr) all_->end();
     }
-    ~Entry() {
-      const LockGuard lock(all_.mutex_);
-      all_.progress_.erase(variable_);
-    }
-    Entry(const Entry&) = delete;
-    Entry& operator=(const Entry&) = delete;
+    /// From now on check_idle() refuses changes of this variable's names. Under MountContext::layout, shared.
+    void name(ObjectId variable, std::string path) { all_->name(variable, std::move(path)); }
+    /// `progress` must outlive the turn; null: there is none any more.
+    void show(const Progress* progress) { all_->show(progress); }
 
    private:
-    Recodings& all_;
-    const ObjectId variable_;
+    Recodings* all_;
   };
 
-  [[nodiscard]] std::optional<Chunks> of(ObjectId variable) const {
-    const LockGuard lock(mutex_);
-    const auto found = progress_.find(variable);
-    if (found == progress_.end()) return std::nullopt;
-    return Chunks{found->second->done, found->second->total};
-  }
-  [[nodiscard]] Chunks of_all() const {
-    const LockGuard lock(mutex_);
-    Chunks all;
-    for (const auto& [variable, progress] : progress_) {
-      all.done += progress->done;
-      all.total += progress->total;
-    }
-    return all;
-  }
+  /// Waits until no other variable is re-encoded, as RecodingPolicy allows. EBUSY, EINTR.
+  Result<Turn> begin();
+  /// EBUSY if this variable is being re-encoded, or one below this path. Under MountContext::layout, exclusive, the
+  /// answer stays true.
+  [[nodiscard]] Result<> check_idle(ObjectId object, std::string_view path) const;
+
+  [[nodiscard]] std::optional<Chunks> of(ObjectId variable) const;
+  [[nodiscard]] Chunks of_all() const;
 
  private:
+  void name(ObjectId variable, std::string path);
+  void show(const Progress* progress);
+  void end();
+
   mutable Mutex mutex_;
-  std::map<ObjectId, const Progress*> progress_ CODECFS_GUARDED_BY(mutex_);
+  ConditionVariable ended_;
+  bool is_running_ CODECFS_GUARDED_BY(mutex_) = false;
+  std::optional<ObjectId> variable_ CODECFS_GUARDED_BY(mutex_);
+  std::string path_ CODECFS_GUARDED_BY(mutex_);
+  const Progress* progress_ CODECFS_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace codecfs::fs

@@ -7,9 +7,11 @@
 
 #include <cstring>
 #include <future>
+#include <optional>
 #include <semaphore>
 #include <thread>
 
+#include "fs/chunks/recoding_policy.h"
 #include "support/memory_source.h"
 
 namespace codecfs::fs {
@@ -353,6 +355,113 @@ TEST_F(WriteBackTest, ForgottenChunksAreThoseOfTheSource) {
   EXPECT_FALSE(write_back_->removed(1003));
   EXPECT_FALSE(write_back_->content(1002));
   EXPECT_EQ(stored(4).substr(0, 3), "old");
+}
+
+class RecodingTest : public WriteBackTest {
+ protected:
+  void begin(bool holds = true) {
+    auto begun = write_back_->begin_recoding(variable_, holds);
+    ASSERT_TRUE(begun);
+    recoding_.emplace(*std::move(begun));
+  }
+  static bool is_busy(const auto& result) { return !result && result.error().code == EBUSY; }
+
+  std::optional<WriteBack::Recoding> recoding_;
+};
+
+TEST_F(RecodingTest, WhatWasWrittenBeforeIsStoredFirst) {
+  ASSERT_TRUE(put(1, 0, "one"));
+  begin();
+  EXPECT_EQ(stored(1), filled(0, "one"));
+}
+
+TEST_F(RecodingTest, ChangesThatAreHeldAreStoredAfterwards) {
+  begin();
+  {
+    const RecodingPolicy::Scope holds(DuringRecoding::hold);
+    ASSERT_TRUE(put(1, 0, "one", true));
+    EXPECT_FALSE(holds.has_refused());
+    EXPECT_TRUE(write_back_->flush(place(1))) << "close does not wait";
+    EXPECT_TRUE(is_busy(write_back_->sync(place(1)))) << "it is not durable";
+    EXPECT_TRUE(is_busy(write_back_->sync_all()));
+    EXPECT_TRUE(is_busy(write_back_->store(variable_)));
+    EXPECT_TRUE(holds.has_refused());
+  }
+  EXPECT_EQ(content(1), filled(0, "one")) << "readers see it";
+  EXPECT_EQ(source_->writes, 0);
+  EXPECT_TRUE(write_back_->has_unstored());
+  EXPECT_EQ(stats_.dirty_bytes, kChunk);
+  recoding_.reset();
+  ASSERT_TRUE(write_back_->sync_all());
+  EXPECT_EQ(stored(1), filled(0, "one"));
+  EXPECT_EQ(stats_.dirty_bytes, 0);
+}
+
+TEST_F(RecodingTest, HeldChangesAreBoundedAndLeaveRoomForOtherVariables) {
+  begin();
+  {
+    const RecodingPolicy::Scope holds(DuringRecoding::hold);
+    uint64_t number = 0;
+    while (number < 100 && put(number, 0, "held")) ++number;
+    EXPECT_EQ(number, 64) << "as many as dirty chunks";
+    EXPECT_TRUE(holds.has_refused());
+  }
+  source_->add_variable("/other", text_variable({1000 * kChunk}, {kChunk}));
+  const ChunkPlace other{5000, source_->object("/other"), 0, view_};
+  ASSERT_TRUE(
+      write_back_->change(other, true, true, [](MutableBytes chunk) { std::ranges::fill(chunk, std::byte{'o'}); }));
+  EXPECT_TRUE(write_back_->sync(other)) << "does not wait for the variable that is re-encoded";
+  recoding_.reset();
+  ASSERT_TRUE(write_back_->sync_all());
+  EXPECT_EQ(stored(63), filled(0, "held"));
+}
+
+TEST_F(RecodingTest, AThreadThatServesRequestsIsRefused) {
+  ASSERT_TRUE(put(7, 0, "before"));
+  begin(false);
+  for (const DuringRecoding policy : {DuringRecoding::refuse, DuringRecoding::hold}) {
+    const RecodingPolicy::Scope scope(policy);
+    EXPECT_TRUE(is_busy(put(1, 0, "one"))) << "nothing can be held";
+    EXPECT_TRUE(scope.has_refused());
+  }
+  EXPECT_TRUE(is_busy(write_back_->remove(place(7))));
+  EXPECT_TRUE(is_busy(write_back_->pause(variable_)));
+  EXPECT_TRUE(is_busy(write_back_->pause_without_storing(variable_)));
+  EXPECT_FALSE(write_back_->try_pause(variable_));
+  recoding_.reset();
+  EXPECT_TRUE(write_back_->pause(variable_));
+  EXPECT_TRUE(write_back_->remove(place(7)));
+}
+
+TEST_F(RecodingTest, OtherThreadsWaitUntilItIsOverOrTheyAreCancelled) {
+  begin();
+  auto written = std::async(std::launch::async, [&] { return put(1, 0, "one").has_value(); });
+  auto cancelled = std::async(std::launch::async, [&] {
+    const RecodingPolicy::Scope waits(DuringRecoding::wait, [] { return true; });
+    const RecodingPolicy::Scope inner;
+    return put(2, 0, "two");
+  });
+  const Result<> ended = cancelled.get();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, EINTR);
+  EXPECT_EQ(content(2), "none");
+  EXPECT_EQ(written.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  recoding_.reset();
+  EXPECT_TRUE(written.get());
+}
+
+TEST_F(RecodingTest, WhatWasEncodedBeforeIsEncodedAgain) {
+  begin();
+  {
+    const RecodingPolicy::Scope holds(DuringRecoding::hold);
+    const std::string bytes(kChunk, 'b');
+    ASSERT_TRUE(write_back_->replace(place(1), bytes_of(bytes),
+                                     std::make_shared<const Buffer>(*Buffer::copy_of(bytes_of("e")))));
+  }
+  recoding_.reset();
+  ASSERT_TRUE(write_back_->sync_all());
+  EXPECT_EQ(stats_.chunks_stored_as_given, 0);
+  EXPECT_EQ(stored(1), std::string(kChunk, 'b'));
 }
 
 }  // namespace

@@ -229,5 +229,41 @@ TEST_F(TreeChangesTest, AScratchFileKeepsToTemporaryNames) {
   EXPECT_EQ(error_of(fs().finish()), EIO) << "the file is lost with the mount";
 }
 
+TEST_F(TreeChangesTest, DuringAReencodingOnlyOtherNamesChange) {
+  source_->add_group("/empty");
+  source_->add_group("/g/empty");
+  source_->add_group("/other");
+  const Ino temporary = scratch("/g/deep", "x.tmp", "bytes");
+  const auto is_busy = [](const auto& result) {
+    return !result && result.error().code == EBUSY && result.error().reason.starts_with("/g/deep: is being re-encoded");
+  };
+  bool ran = false;
+  source_->before_set_filters = [&] {
+    ran = true;
+    EXPECT_TRUE(tree().remove_directory(kRootIno, "empty"));
+    EXPECT_TRUE(tree().remove_directory(ino("/g"), "empty"));
+    EXPECT_TRUE(tree().make_directory(ino("/g"), "n"));
+    EXPECT_TRUE(rename("/other", "/g/other"));
+    EXPECT_TRUE(rename("/g/n", "/n"));
+    EXPECT_TRUE(tree().unlink(kRootIno, "link"));
+    EXPECT_TRUE(tree().unlink(ino("/v"), "0"));
+    EXPECT_TRUE(is_busy(rename("/g", "/away")));
+    EXPECT_TRUE(is_busy(rename("/g/deep", "/away")));
+    EXPECT_TRUE(is_busy(tree().remove_directory(ino("/g"), "deep")));
+    EXPECT_TRUE(is_busy(tree().remove_directory(ino("/g", View::encoded), "deep"))) << "in all views";
+    EXPECT_TRUE(is_busy(tree().unlink(ino("/g/deep"), "0")));
+    EXPECT_TRUE(is_busy(tree().unlink(ino("/g/deep"), ".zarray")));
+    EXPECT_TRUE(is_busy(rename("/g/deep/x.tmp", "/g/deep/0")));
+    EXPECT_TRUE(is_busy(rename("/g/deep/x.tmp", "/g/deep/.zattrs")));
+    EXPECT_TRUE(is_busy(tree().make_hard_link(temporary, ino("/g/deep"), "1")));
+    EXPECT_TRUE(is_busy(fs().files().create(ino("/g/deep"), "1", 0600, O_CREAT)));
+    EXPECT_TRUE(tree().unlink(ino("/g/deep"), "x.tmp"));
+  };
+  ASSERT_TRUE(fs().xattrs().set(ino("/g/deep"), "user._Filter", "none", XattrMode::any));
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(read("/g/deep/0"), "deep");
+  EXPECT_TRUE(rename("/g", "/away"));
+}
+
 }  // namespace
 }  // namespace codecfs::fs
