@@ -454,11 +454,16 @@ def test_a_dataset_that_was_written_is_replaced(folder, tmp_path, ending):
         time.sleep(1.2)
         same_as_h5py(m.path / "a.h5", folder / "a.h5")
         (m.path / "a.h5/v/0.1").write_bytes(NEW.tobytes())
+        refused(errno.ESTALE, sync, m.path)  # once: the content of the old file was rescued
         sync(m.path)
         m.kill() if ending == "kill" else m.close()
     finally:
         m.process.kill()
         unmount(m.path)
+    rescued = VALUES.copy()
+    rescued[:10, :10] = NEW
+    with h5py.File(folder / "a.h5.codecfs-rescued") as file:
+        assert (file["v"][:] == rescued).all()
     recovered = subprocess.run([CODECFS, "--recover", folder / "a.h5"], capture_output=True, text=True, timeout=20)
     assert recovered.returncode == 0, recovered.stderr
     assert logs_in(folder) == []
@@ -500,6 +505,9 @@ def test_a_dataset_that_was_written_is_moved(folder, tmp_path, target, ending):
         time.sleep(1.2)
         assert (np.frombuffer((m.path / target / "v/0.0").read_bytes(), "<i4") == NEW.ravel()).all()
         (m.path / target / "v/0.1").write_bytes(NEW.tobytes())
+        if target == "netcdf.nc":  # once: the content of the file that was replaced was rescued
+            refused(errno.ESTALE, sync, m.path)
+            assert (folder / "netcdf.nc.codecfs-rescued").exists()
         sync(m.path)
         assert not (folder / ".a.h5.codecfs-wal").exists()
         m.kill() if ending == "kill" else m.close()

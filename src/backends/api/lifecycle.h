@@ -47,9 +47,13 @@ class Lifecycle {
   /// caller runs it periodically; it may take as long as commit().
   virtual void release_idle(std::chrono::seconds) {}
   /// If another program has moved the source, moves the log beside it to the new place. ESTALE if the source no longer
-  /// exists; writes to it are lost. release_idle() does this too.
+  /// exists. release_idle() does this too.
   virtual Result<> relocate_log() { return {}; }
-  /// The last call: commits, and leaves the source as other programs expect it.
+  /// Whether another program has deleted the source after it was written, so that commit() must be asked again even if
+  /// nothing was written since the last one: what was committed may be in no file that has a name. Cheap.
+  [[nodiscard]] virtual bool is_deleted() { return false; }
+  /// The last call: commits, and leaves the source as other programs expect it. If the source was deleted, writes its
+  /// content with all changes to a new file beside it (only of HDF5 files and archives): ESTALE, with the path.
   virtual Result<> finish() { return {}; }
 };
 

@@ -240,6 +240,10 @@ uint64_t Datasets::reclaimable_bytes() {
   return bytes;
 }
 
+bool Datasets::has_deleted() {
+  return std::ranges::any_of(all_open(), [](const Open& open) { return open.source->is_deleted(); });
+}
+
 Result<> Datasets::commit_all() {
   Result<> first;
   for (auto& [dataset, key, source] : all_open()) {

@@ -244,6 +244,7 @@ class FolderSource final : public Source {
     CODECFS_TRY(datasets_.commit_at_interval());
     return true;
   }
+  [[nodiscard]] bool is_deleted() override { return datasets_.has_deleted(); }
   Result<> finish() override { return datasets_.finish(); }
 
  private:

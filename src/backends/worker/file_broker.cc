@@ -30,6 +30,20 @@ std::unexpected<Error> plain(int code) { return std::unexpected(Error{code, {}})
 
 FileAnswer number(int64_t value) { return {.value = value}; }
 
+/// As renameat2(2) with RENAME_NOREPLACE, also where the filesystem does not support that.
+int rename_new(const FilePolicy::Place& from, const FilePolicy::Place& to) {
+  struct stat status{};
+  const int source = from.directory.get();
+  const int target = to.directory.get();
+  if (::renameat2(source, from.name.c_str(), target, to.name.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return -1;
+  if (::fstatat(target, to.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    errno = EEXIST;
+    return -1;
+  }
+  return ::renameat(source, from.name.c_str(), target, to.name.c_str());
+}
+
 /// The result of a system call.
 Result<FileAnswer> outcome(int64_t status) {
   if (status < 0) return plain(errno);
@@ -185,8 +199,12 @@ Result<FileAnswer> FileBroker::get_attribute(const FileCall& call) {
 
 Result<FileAnswer> FileBroker::rename(const FileCall& call) {
   CODECFS_ASSIGN(const FilePolicy::Place from, policy_.find_written({call.at, call.path}));
-  CODECFS_ASSIGN(const FilePolicy::Place to, policy_.find_written({call.to_directory, call.to_path}));
-  for (const FilePolicy::Place* place : {&from, &to}) {
+  const FilePolicy::Path target{call.to_directory, call.to_path};
+  CODECFS_ASSIGN(FilePolicy::Place to, policy_.place_of(target));
+  if (policy_.may_be_rescued_as(from, to))  // which never replaces a file
+    return outcome(rename_new(from, to));
+  CODECFS_ASSIGN(to, policy_.find_written(target));
+  for (const FilePolicy::Place* place : {&from, static_cast<const FilePolicy::Place*>(&to)}) {
     struct stat status{};
     if (::fstatat(place->directory.get(), place->name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
         policy_.is_source(status))

@@ -13,7 +13,9 @@
 #include <climits>
 
 #include "backends/hdf5/wal/write_log_format.h"
+#include "backends/hdf5/wal/write_log_rescue.h"
 #include "backends/hdf5/wal/write_log_search.h"
+#include "base/file_name.h"
 
 namespace codecfs::worker {
 namespace {
@@ -110,14 +112,17 @@ bool FilePolicy::is_source(const struct stat& status) const {
 
 bool FilePolicy::is_log(const Place& place) {
   struct stat status{};
-  if (!hdf5::is_log_name(place.name) || ::fstat(place.directory.get(), &status) != 0) return false;
+  if (::fstat(place.directory.get(), &status) != 0) return false;
   const LockGuard lock(mutex_);
   note_present_place();
   const auto in_directory = [&](const LogPlace& log) {
     return log.device == status.st_dev && log.inode == status.st_ino;
   };
-  if (std::ranges::any_of(places_, [&](const LogPlace& log) { return in_directory(log) && log.name == place.name; }))
-    return true;
+  const auto is_own = [&](const LogPlace& log) {
+    return log.name == place.name ||
+           (hdf5::rescue_draft_for(log.name) == place.name && hdf5::has_no_name(source_.get()));
+  };
+  if (std::ranges::any_of(places_, [&](const LogPlace& log) { return in_directory(log) && is_own(log); })) return true;
   // The log of an earlier name of the source, and not that of another file.
   const std::string namesake = hdf5::source_name_for(place.name);
   if (namesake.empty() || !std::ranges::any_of(places_, in_directory)) return false;
@@ -140,11 +145,25 @@ bool FilePolicy::may_own(uint32_t user, uint32_t group) const {
          (group == UINT32_MAX || group == status_.st_gid || group == directory.st_gid);
 }
 
-Result<FilePolicy::Place> FilePolicy::find_written(const Path& path) {
-  const auto refuse = [&](int code) { return fail(code, "{} is not to be written", absolute(path)); };
+bool FilePolicy::may_be_rescued_as(const Place& draft, const Place& place) {
+  struct stat status{};
+  struct stat there{};
+  if (!rules_.may_write || !hdf5::has_no_name(source_.get())) return false;
+  if (::fstat(draft.directory.get(), &status) != 0 || ::fstat(place.directory.get(), &there) != 0) return false;
+  if (status.st_dev != there.st_dev || status.st_ino != there.st_ino) return false;
+  const LockGuard lock(mutex_);
+  return std::ranges::any_of(places_, [&](const LogPlace& log) {
+    if (log.device != status.st_dev || log.inode != status.st_ino) return false;
+    if (hdf5::rescue_draft_for(log.name) != draft.name) return false;
+    for (unsigned number = 0; number < kMaxRescues; ++number)
+      if (rescued_name(hdf5::rescue_stem_for(log.name), number) == place.name) return true;
+    return false;
+  });
+}
+
+Result<FilePolicy::Place> FilePolicy::place_of(const Path& path) const {
   auto [directory, name] = split(path.text);
-  if (name.empty() || name == "." || name == "..") return refuse(EACCES);
-  if (!rules_.may_write) return refuse(EROFS);
+  if (name.empty() || name == "." || name == "..") return fail(EACCES, "{} is not to be written", absolute(path));
   if (directory.empty()) directory.push_back('.');
   const std::string base =
       path.directory || directory.starts_with('/') ? directory : rules_.working_directory + "/" + directory;
@@ -152,8 +171,15 @@ Result<FilePolicy::Place> FilePolicy::find_written(const Path& path) {
   const int at = directory.starts_with('/') ? AT_FDCWD : path.directory ? path.directory.get() : AT_FDCWD;
   Place place{UniqueFd(::openat(at, base.c_str(), kFlags)), name};
   if (!place.directory) return refused(errno);
+  return place;
+}
+
+Result<FilePolicy::Place> FilePolicy::find_written(const Path& path) {
+  const auto refuse = [&](int code) { return fail(code, "{} is not to be written", absolute(path)); };
+  if (!rules_.may_write) return refuse(EROFS);
+  CODECFS_ASSIGN(Place place, place_of(path));
   struct stat status{};
-  const bool exists = ::fstatat(place.directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  const bool exists = ::fstatat(place.directory.get(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
   if ((exists && is_source(status)) || is_log(place)) return place;
   return refuse(EACCES);
 }

@@ -3,7 +3,7 @@
 // trusted.
 //
 //   written   the source; its log: .NAME.codecfs-wal in its directory, and the log that its attribute names when it is
-//             mounted
+//             mounted; once the source was deleted, a new file for its content beside the log
 //   read      these; what it may refer to (Follow): regular files and directories; plugins and libraries
 //
 // Paths are resolved by the daemon, once, to O_PATH descriptors, which are then judged and used: a name that changes
@@ -56,6 +56,10 @@ class FilePolicy {
   };
   /// The place that a path names, if the process may write there: the source, or its log.
   Result<Place> find_written(const Path& path);
+  /// The place that a path names, whatever it is.
+  Result<Place> place_of(const Path& path) const;
+  /// Whether the content of the source, which was deleted, may get its final name (write_log_rescue.h).
+  bool may_be_rescued_as(const Place& draft, const Place& place);
   [[nodiscard]] bool is_source(const struct stat& status) const;
   /// Whether `path` may become the value of the source's attribute that names its log.
   bool may_be_log(const std::string& path);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/hdf5/source/chunk_layout.h"
+#include "backends/hdf5/wal/write_log_rescue.h"
 #include "backends/worker/chunk_index.h"
 #include "backends/worker/held_writes.h"
 #include "backends/worker/known_layouts.h"
@@ -224,6 +225,7 @@ class IsolatedHdf5 final : public Source {
     (void)relocate_log();  // the next commit reports an error
     if (!begun_) client_.end_unused(unused_for);
   }
+  [[nodiscard]] bool is_deleted() override { return begun_ && hdf5::has_no_name(client_.fd().get()); }
   Result<> finish() override { return begun_ ? seal_with<void>(Call::finish) : Result<>(); }
 
  private:

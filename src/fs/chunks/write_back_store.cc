@@ -184,10 +184,11 @@ Result<> WriteBack::wait_until_stored(const std::vector<EditPtr>& edits) {
 }
 
 Result<> WriteBack::commit() {
+  const bool is_deleted = dataset_.source().is_deleted();
   {
     const LockGuard lock(mutex_);
     // Data from before this mount may not be durable either.
-    if (!std::exchange(is_committed_once_, true)) uncommitted_ = true;
+    if (!std::exchange(is_committed_once_, true) || is_deleted) uncommitted_ = true;
   }
   return commit_with([](Source& source) -> Result<bool> {
     CODECFS_TRY(source.commit());

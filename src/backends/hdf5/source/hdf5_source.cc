@@ -288,6 +288,7 @@ class Hdf5Source final : public IsolatedSource {
     return bytes.writing() ? bytes.relocate_log() : Result<>();
   }
   void release_idle(std::chrono::seconds) override { (void)relocate_log(); }  // the next commit reports an error
+  [[nodiscard]] bool is_deleted() override { return begun_ && mounted_.file.bytes->is_gone(); }
   Result<> finish() override {
     return guarded([&]() -> Result<> {
       Result<> committed;

@@ -130,20 +130,23 @@ Result<> MountedFile::finish(const Result<>& committed) {
   file.reopened = [] {};
   dimensions.reset();
   tree.reset();
-  bool is_to_be_stored = committed && !file.bytes->is_gone();
+  // The commit of a deleted source reports that, but all changes are in the log.
+  const bool is_gone = file.bytes->writing() && file.bytes->is_gone();
+  bool is_to_be_stored = committed || is_gone;
   LeftSpace left;
-  if (is_to_be_stored && file.bytes->writing()) {
+  if (is_to_be_stored && !is_gone && file.bytes->writing()) {
     Result<LeftSpace> kept = file.leave_space();
     is_to_be_stored = kept.has_value();  // else the last commit stays
     if (kept) left = *std::move(kept);
   }
   const Result<> closed = is_to_be_stored ? file.close_in_library() : file.close_and_hold();
   if (file.bytes->writing() && is_to_be_stored && closed && !file.failure)
-    CODECFS_TRY(file.bytes->commit());
+    CODECFS_TRY(is_gone ? file.bytes->seal() : file.bytes->commit());
   else
     left = {};
   const Result<> finished = file.bytes->finish(left);
   file.written.reset();
+  if (is_gone) return finished;
   if (committed && !closed) return fail(closed.error().code, "{}; it is as of the last commit", closed.error().reason);
   CODECFS_TRY(committed);
   CODECFS_TRY(finished);

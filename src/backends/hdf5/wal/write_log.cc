@@ -5,13 +5,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "backends/hdf5/wal/write_log_checkpoint.h"
+#include "backends/hdf5/wal/write_log_rescue.h"
 #include "base/log.h"
 
 namespace codecfs::hdf5 {
@@ -22,14 +22,6 @@ bool refers_to(const File& directory, const std::string& name, const File& file)
   struct stat own;
   return ::fstatat(directory.fd.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
          ::fstat(file.fd.get(), &own) == 0 && there.st_dev == own.st_dev && there.st_ino == own.st_ino;
-}
-
-/// The current path of an open file according to the kernel; not a valid path if it was deleted.
-std::string present_path(const File& file) {
-  std::string path(PATH_MAX, '\0');
-  const ssize_t length = ::readlink(fmt::format("/proc/self/fd/{}", file.fd.get()).c_str(), path.data(), path.size());
-  path.resize(length > 0 ? static_cast<size_t>(length) : 0);
-  return path;
 }
 
 }  // namespace
@@ -261,7 +253,8 @@ Result<> LoggedFile::seal() {
   CODECFS_TRY(log_->usable());
   if (held_) return fail(EINVAL, "{}: a commit while writes are held in memory", source_.path);
   if (!log_->has_uncommitted()) return {};
-  CODECFS_TRY(relocate_log());
+  // The log of a deleted source is kept for finish(); sync_sealed() reports it.
+  if (Result<> relocated = relocate_log(); !relocated && !is_gone()) return relocated;
   return log_->seal();
 }
 
@@ -269,18 +262,20 @@ Result<bool> LoggedFile::sync_sealed() {
   const std::lock_guard lock(sync_mutex_);
   // A checkpoint or finish() may have been faster: then there is nothing to sync any more.
   if (!log_) return false;
-  return log_->sync();
+  CODECFS_ASSIGN(const bool was_needed, log_->sync());
+  const bool has_changes = log_->has_committed() || has_checkpointed_;
+  if (has_changes && is_gone() && !is_given_up(log_->file())) return was_deleted();
+  return was_needed;
 }
 
 Result<> LoggedFile::relocate_log() {
   if (refers_to(directory_, name_, source_)) return {};
-  const std::string path = present_path(source_);
+  const std::string path = present_path(source_.fd.get());
   const size_t slash = path.rfind('/');
   const std::string name = slash == path.npos ? "" : path.substr(slash + 1);
   auto directory = open_directory(slash == 0 || slash == path.npos ? "/" : path.substr(0, slash));
-  if (!directory || !refers_to(*directory, name, source_))
-    return fail(ESTALE, "{}: was deleted or replaced by another program, and what was written to it is lost",
-                source_.path);
+  if (is_gone() || !directory || !refers_to(*directory, name, source_))
+    return fail(ESTALE, "{}: was deleted or replaced by another program", source_.path);
   if (log_) {
     const std::string log_name = log_name_for(name);
     const Result<> moved = io_.move(directory_, log_name_for(name_), *directory, log_name);
@@ -298,17 +293,14 @@ Result<> LoggedFile::relocate_log() {
   return io_.sync(before);
 }
 
-bool LoggedFile::is_gone() const {
-  struct stat own;
-  return ::fstat(source_.fd.get(), &own) == 0 && own.st_nlink == 0;
-}
-
 Result<> LoggedFile::checkpoint(std::unique_lock<Mutex>) {
   if (!log_) return commit();
   CODECFS_TRY(log_->usable());
   if (log_->has_uncommitted() || held_) return fail(EINVAL, "{}: a checkpoint with uncommitted writes", source_.path);
   if (!log_->has_committed()) return {};
   const std::lock_guard lock(sync_mutex_);
+  if (is_gone()) return was_deleted();  // the log has what a copy of the source lacks
+  has_checkpointed_ = true;
   CODECFS_TRY(log_->apply(readable_.overlay, writable_));
   show(Overlay(readable_.overlay.size()), log_->file().fd.get(), -1);
   log_->shorten();  // no reader uses the old overlay any more
@@ -375,16 +367,6 @@ Result<> LoggedFile::finish(const LeftSpace& left) {
                 noted.error().reason);
   }
   // The source is complete. Even if removing the log fails, nothing may be written to it now.
-  return remove_log();
-}
-
-/// The source was deleted, so a checkpoint is pointless.
-Result<> LoggedFile::finish_deleted() {
-  if (log_->has_committed())
-    log::warning("{}: was deleted or replaced by another program: its committed changes are lost with it",
-                 source_.path);
-  reset_buffer();
-  CODECFS_ASSIGN(identity_, identify(writable_));
   return remove_log();
 }
 

@@ -28,7 +28,9 @@
 // call that returned it.
 //
 // Moved sources. If another program moves the source, the log must follow: see relocate_log(). If the source is deleted
-// or replaced, uncommitted writes are lost, and commit() reports that.
+// or replaced (also by `mv` to another filesystem), transactions are still sealed in the log, but commit() reports
+// ESTALE, and finish() writes the content to a new file beside the log (write_log_rescue.h). Not detected: a copy that
+// another program makes while a checkpoint runs, if it deletes the source after finish().
 //
 // Finding the log. write_log_search.h and write_log_read.h describe how a log is found and proved to belong to a
 // source. Not detected: a change by another program after a kill that preserves size, mtime, the first 4096 bytes and
@@ -37,6 +39,7 @@
 // Disk space. The log reserves the space by which the source will grow, and a checkpoint allocates it before it changes
 // the first byte of the source. So a full disk is an error of reserve(), or of a checkpoint that has changed nothing.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -132,19 +135,21 @@ class LoggedFile {
   Result<> commit();
   /// Ends a transaction with all writes since the last one. It survives rollback(), and recovery finds all of it or
   /// nothing; it is durable after sync_sealed(). Does nothing if there were no writes. EINVAL: there were writes, but
-  /// begin_writing() was not called. ESTALE, EBUSY: see relocate_log().
+  /// begin_writing() was not called. ESTALE, EBUSY: see relocate_log(), but a deleted source is no error.
   Result<> seal();
   /// Makes all transactions durable that were sealed before this call, and returns whether there were any that were
-  /// not. Must not be called under the library lock where that can be avoided: it waits for the disk.
+  /// not. Must not be called under the library lock where that can be avoided: it waits for the disk. ESTALE: the
+  /// source was deleted after it was changed, with what to do; not if a user has deleted the log, too.
   Result<bool> sync_sealed();
   /// If another program has moved the source, moves the log beside it, because it would not be found under the old
   /// name. ESTALE: the source was deleted, or another file has its name. EBUSY: the new name of the log is taken by the
   /// log of another file.
   Result<> relocate_log();
-  /// Whether the source was deleted or replaced, so that it has no name.
+  /// Whether the source was deleted or replaced, so that it has no name. Thread-safe.
   [[nodiscard]] bool is_gone() const;
   /// Copies all commits to the source and empties the log. EINVAL: there are uncommitted writes. After an error
-  /// everything is still in the log, and the call may be repeated unless the reason says otherwise.
+  /// everything is still in the log, and the call may be repeated unless the reason says otherwise. ESTALE: the source
+  /// was deleted.
   Result<> checkpoint() { return checkpoint(stop_writes()); }
   /// While the result exists, write() and set_size() of other threads wait.
   [[nodiscard]] std::unique_lock<Mutex> stop_writes() { return std::unique_lock(write_mutex_); }
@@ -160,7 +165,8 @@ class LoggedFile {
   /// Size of the log in bytes, to decide on a checkpoint.
   [[nodiscard]] uint64_t log_bytes() const;
   /// Checkpoints, removes the log and downgrades to the shared lock; drops uncommitted writes. Only drops them if
-  /// begin_writing() was not called. If the source was deleted, removes the log. After an error of the checkpoint
+  /// begin_writing() was not called. If the source was deleted after it was changed, writes its content to a new file
+  /// before it removes the log: ESTALE, with the path. After an error of the checkpoint or of that
   /// everything is still in the log. After an error of the removal the file is no longer open for writing, and an empty
   /// log may remain, which is harmless. `left`: recorded for the next writer if the filesystem supports extended
   /// attributes.
@@ -193,6 +199,8 @@ class LoggedFile {
   Result<> buffer_write(uint64_t offset, Bytes bytes);
   void drop_buffered();
   Result<> drop_uncommitted();
+  [[nodiscard]] std::unexpected<Error> was_deleted() const;
+  Result<std::string> rescue();
   Result<> finish_deleted();
   Result<> remove_log();
   Result<> mark_source(const LogFile& log);
@@ -215,6 +223,7 @@ class LoggedFile {
   LeftSpace left_space_;
   bool is_marked_ = false;
   bool locked_by_another_ = false;
+  std::atomic<bool> has_checkpointed_ = false;  // after begin_writing(): a copy of the source may have a part of it
   Mutex sync_mutex_;              // held during a sync and while `log_` is replaced; locked after the library lock
   std::unique_ptr<LogFile> log_;  // changed under both
   UniqueFd buffer_;               // a memfd

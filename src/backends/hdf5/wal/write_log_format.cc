@@ -12,6 +12,7 @@
 
 #include "base/endian.h"
 #include "base/file_io.h"
+#include "base/file_name.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -31,13 +32,15 @@ uint64_t field(Bytes bytes, size_t at) { return load_le<uint64_t>(bytes.data() +
 }  // namespace
 
 std::string log_name_for(const std::string& source_name) {
-  const size_t room = NAME_MAX - kPrefix.size() - kSuffix.size();
-  if (source_name.size() <= room) return fmt::format("{}{}{}", kPrefix, source_name, kSuffix);
-  const std::string hash = fmt::format("{}{:016x}", kCut, continue_checksum(0, std::as_bytes(std::span(source_name))));
-  size_t length = room - hash.size();
-  // only whole UTF-8 characters
-  while (length > 0 && (static_cast<unsigned char>(source_name[length]) & 0xc0) == 0x80) --length;
-  return fmt::format("{}{}{}{}", kPrefix, source_name.substr(0, length), hash, kSuffix);
+  return fitted_name(kPrefix, source_name, kSuffix, continue_checksum(0, std::as_bytes(std::span(source_name))));
+}
+
+std::string rescue_draft_for(const std::string& log_name) {
+  return log_name.substr(0, log_name.size() - kSuffix.size()) + ".codecfs-tmp";
+}
+
+std::string rescue_stem_for(const std::string& log_name) {
+  return log_name.substr(kPrefix.size(), log_name.size() - kPrefix.size() - kSuffix.size());
 }
 
 bool is_log_name(const std::string& name) {

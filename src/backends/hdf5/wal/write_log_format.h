@@ -73,6 +73,11 @@ std::string log_name_for(const std::string& source_name);
 std::string source_name_for(const std::string& log_name);
 /// Whether this may be the name of a log.
 bool is_log_name(const std::string& name);
+/// For the content of a deleted source (write_log_rescue.h): ".file.h5.codecfs-wal" -> "file.h5", for rescued_name(),
+/// and
+/// ".file.h5.codecfs-tmp", which it is called until it is complete. `log_name`: is_log_name().
+std::string rescue_stem_for(const std::string& log_name);
+std::string rescue_draft_for(const std::string& log_name);
 
 /// CRC-64 of `bytes`, continuing from that of the bytes before them (0 where there are none).
 uint64_t continue_checksum(uint64_t checksum, Bytes bytes);

@@ -207,6 +207,7 @@ Result<> LoggedFile::begin_writing() {
     const std::lock_guard lock(sync_mutex_);
     log_ = std::move(*log);
   }
+  has_checkpointed_ = false;
   rewriting_allocates_ = overwriting_allocates(writable_);
   show(std::move(overlay), log_->file().fd.get(), -1);
   reset_buffer();

@@ -161,6 +161,21 @@ Result<> check_by_place(const CommittedLog& log, const SourceIdentity& now, cons
   return std::unexpected(not_its_log(what, log.file.path, source));
 }
 
+/// Compares only the time of modification.
+Result<> check_time(const SourceIdentity& then, const SourceIdentity& now, const std::string& path,
+                    const File& source) {
+  if (same_time(now.mtime, then.mtime)) return {};
+  int64_t seconds = then.mtime / kSecond;
+  int64_t rest = then.mtime % kSecond;
+  if (rest < 0) rest += kSecond, --seconds;
+  return fail(EUCLEAN,
+              "{}: the source has another time of modification than the log has recorded: it may have been "
+              "changed by another program since, or copied while it was changed. If it was only copied without its "
+              "times, give it the recorded one and "
+              "try again: touch -d @{}.{:09} '{}'; to discard the last writes instead: {}",
+              path, seconds, rest, source.path, how_to_give_up(path, source));
+}
+
 Result<> check_belongs(const CommittedLog& log, const std::vector<DataFrame>& frames, const File& source) {
   CODECFS_ASSIGN(const SourceIdentity now, identify(source));
   if (log.header.version < 2) return check_by_place(log, now, source);
@@ -180,15 +195,7 @@ Result<> check_belongs(const CommittedLog& log, const std::vector<DataFrame>& fr
   if (now.size != then.size) return std::unexpected(not_its_log("its size is another", path, source));
   if (now.head != then.head) return std::unexpected(not_its_log("its first bytes differ", path, source));
   CODECFS_TRY(check_pieces(log, frames, source));
-  if (same_time(now.mtime, then.mtime)) return {};
-  int64_t seconds = then.mtime / kSecond;
-  int64_t rest = then.mtime % kSecond;
-  if (rest < 0) rest += kSecond, --seconds;
-  return fail(EUCLEAN,
-              "{}: the source has the bytes that the log replaces but another time of modification: it may have been "
-              "changed by another program since. If it was only copied without its times, give it the recorded one and "
-              "try again: touch -d @{}.{:09} '{}'; to discard the last writes instead: {}",
-              path, seconds, rest, source.path, how_to_give_up(path, source));
+  return check_time(then, now, path, source);
 }
 
 /// Reads consecutive frames while they are valid.
@@ -286,6 +293,13 @@ File open_log(const File& directory, const std::string& name, LogAccess access) 
 }
 
 }  // namespace
+
+Result<> check_is_unchanged(const SourceIdentity& then, const SourceIdentity& now, const std::string& log,
+                            const File& source) {
+  if (now.size != then.size) return std::unexpected(not_its_log("its size is another", log, source));
+  if (now.head != then.head) return std::unexpected(not_its_log("its first bytes differ", log, source));
+  return check_time(then, now, log, source);
+}
 
 std::optional<LogHeader> read_log_header(const File& directory, const std::string& name) {
   const File file = open_log(directory, name, LogAccess::read);

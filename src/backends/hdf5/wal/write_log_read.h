@@ -40,6 +40,10 @@ Result<std::optional<CommittedLog>> read_log(const File& directory, const std::s
 /// Reads only the header, without comparing it with a source; none if it cannot be read.
 std::optional<LogHeader> read_log_header(const File& directory, const std::string& name);
 
+/// Whether a source has the state that its log, of this path, has recorded. EUCLEAN, with advice.
+Result<> check_is_unchanged(const SourceIdentity& then, const SourceIdentity& now, const std::string& log,
+                            const File& source);
+
 /// Whether this name exists.
 bool log_exists(const File& directory, const std::string& name);
 

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file_name.h"
+
 namespace codecfs::hdf5 {
 namespace {
 
@@ -85,6 +87,7 @@ class Search {
     const bool is_own = own && (*own || (log_exists(directory_, own_name_) && is_marked(directory_, own_name_)));
     if (is_own) {
       CODECFS_ASSIGN(FoundLog found, at(directory_.path, own_name_));
+      if (!*own) CODECFS_TRY(check_copy(directory_, own_name_));
       found.committed = *std::move(own);
       return found;
     }
@@ -111,6 +114,17 @@ class Search {
     if (!mark_) return true;
     const std::optional<LogHeader> header = read_log_header(directory, name);
     return header && header->id == mark_->id;
+  }
+
+  /// Of a log without commits that the mark names: either it never had any, or a checkpoint has brought them into the
+  /// file for which the log was made. A copy of that file may have been made meanwhile, with a part of them. EUCLEAN.
+  [[nodiscard]] Result<> check_copy(const File& directory, const std::string& name) const {
+    const std::optional<LogHeader> header = mark_ ? read_log_header(directory, name) : std::nullopt;
+    if (!header || header->version < 2) return {};
+    CODECFS_ASSIGN(const SourceIdentity now, identify(source_));
+    const SourceIdentity& then = header->source;
+    if (now.device == then.device && now.inode == then.inode) return {};
+    return check_is_unchanged(then, now, fmt::format("{}/{}", directory.path, name), source_);
   }
 
   Result<std::optional<FoundLog>> elsewhere() {
@@ -152,6 +166,10 @@ class Search {
       return std::nullopt;
     }
     if (!*read && !mark_) return std::nullopt;
+    if (const Result<> is_whole = *read ? Result<>() : check_copy(directory, name); !is_whole) {
+      refusal_ = is_whole.error();
+      return std::nullopt;
+    }
     CODECFS_ASSIGN(FoundLog found, at(directory.path, name));
     found.committed = *std::move(read);
     return found;
@@ -176,13 +194,29 @@ class Search {
 
   [[nodiscard]] Error missing() const {
     const std::string log = mark_->name.empty() ? "which cannot be read" : mark_->directory + "/" + mark_->name;
-    return {is_in_use_ ? EBUSY : EUCLEAN,
-            fmt::format(
-                "{}: its attribute {} names a log of changes that are not in the file yet, {}{}{}, and no "
-                "other log here belongs to the file. If the file was moved without its log, move the log beside "
-                "it as '{}'; if this is a copy of a mounted file, unmount that and copy it again; to discard "
-                "the last writes: setfattr -x {} '{}'",
-                source_.path, kLogMark, log, why_.empty() ? "" : ", which ", why_, own_name_, kLogMark, source_.path)};
+    std::string rescued;
+    if (const std::string path = rescued_beside(); !path.empty())
+      rescued = fmt::format(" When the mount of a deleted file ended, its whole content was written to '{}'.", path);
+    return {
+        is_in_use_ ? EBUSY : EUCLEAN,
+        fmt::format("{}: its attribute {} names a log of changes that are not in the file yet, {}{}{}, and no "
+                    "other log here belongs to the file.{} If the file was moved without its log, move the log beside "
+                    "it as '{}'; if this is a copy of a mounted file, unmount that and copy it again; to discard "
+                    "the last writes: setfattr -x {} '{}'",
+                    source_.path, kLogMark, log, why_.empty() ? "" : ", which ", why_, rescued, own_name_, kLogMark,
+                    source_.path)};
+  }
+
+  /// The newest file that write_log_rescue.h has written beside the log that the mark names. Empty: there is none.
+  [[nodiscard]] std::string rescued_beside() const {
+    const auto directory = mark_->name.empty() ? Result<File>() : open_directory(mark_->directory);
+    std::string newest;
+    for (unsigned number = 0; directory && number < kMaxRescues; ++number) {
+      const std::string name = rescued_name(rescue_stem_for(mark_->name), number);
+      if (!log_exists(*directory, name)) break;
+      newest = directory->path + "/" + name;
+    }
+    return newest;
   }
 
   const File& directory_;

@@ -230,6 +230,44 @@ TEST_F(WriteLog, SourceChangedSinceOpenIsNotWritten) {
   EXPECT_FALSE(std::filesystem::exists(log_));
 }
 
+TEST_F(WriteLog, ContentOfADeletedSourceIsWrittenBesideTheLog) {
+  auto expected = before_;
+  const auto file = open();
+  ASSERT_TRUE(file->begin_writing());
+  const Content first = noise(3000, 1);
+  const Content second = noise(2000, 2);
+  overwrite(expected, 500, first);
+  ASSERT_TRUE(file->write(500, first));
+  ASSERT_TRUE(file->commit());
+  std::filesystem::remove(source_);
+  EXPECT_TRUE(file->is_gone());
+  overwrite(expected, 9000, second);
+  ASSERT_TRUE(file->write(9000, second));
+  const auto committed = file->commit();
+  ASSERT_FALSE(committed);
+  EXPECT_EQ(committed.error().code, ESTALE);
+  const auto checkpointed = file->checkpoint();
+  ASSERT_FALSE(checkpointed);
+  EXPECT_EQ(checkpointed.error().code, ESTALE);
+  ASSERT_TRUE(file->write(0, noise(100, 3)));  // not sealed
+  const auto finished = file->finish();
+  ASSERT_FALSE(finished);
+  EXPECT_EQ(finished.error().code, ESTALE);
+  const std::string rescued = source_ + ".codecfs-rescued";
+  EXPECT_NE(finished.error().reason.find(rescued), std::string::npos) << finished.error().reason;
+  EXPECT_EQ(content_of(rescued), expected);
+  EXPECT_FALSE(std::filesystem::exists(log_));
+}
+
+TEST_F(WriteLog, SourceThatWasOnlyOpenedForWritingMayBeDeleted) {
+  const auto file = open();
+  ASSERT_TRUE(file->begin_writing());
+  std::filesystem::remove(source_);
+  EXPECT_TRUE(file->commit());
+  EXPECT_TRUE(file->finish());
+  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+}
+
 TEST_F(WriteLog, EditedSourceIsRefused) {
   killed_writer();
   const auto time = std::filesystem::last_write_time(source_);
