@@ -155,12 +155,12 @@ Result<> FilterControl::encode_masked_chunks(const Node& node, const Cancelled& 
   Source& source = mount_.dataset.source();
   CODECFS_ASSIGN(const bool is_needed, has_masked_chunks(source, node.object, cancelled));
   if (!is_needed) return {};
-  const SharedLock layout(mount_.layout);
+  CODECFS_ASSIGN(Recodings::Turn turn, begin_turn(node));
   CODECFS_TRY(source.begin_writing_to(node.object));
-  CODECFS_ASSIGN(const WriteBack::Pause pause, mount_.write_back.pause(node.object));
+  CODECFS_ASSIGN(const WriteBack::Recoding recoding, mount_.write_back.begin_recoding(node.object, true));
   Progress progress;
   const Result<> done =
-      store_anew(node, progress, cancelled, [&] { return source.encode_masked_chunks(node.object, progress); });
+      store_anew(node, turn, progress, cancelled, [&] { return source.encode_masked_chunks(node.object, progress); });
   if (!done && done.error().code == EINTR)
     return fail(EINTR, "{}: cancelled; the chunks that were not reached are as before", node.path);
   CODECFS_TRY(done);
