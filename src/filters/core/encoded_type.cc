@@ -70,6 +70,14 @@ ElementType encoded_type(std::span<const FilterStage> stages, ElementType type) 
   return type;
 }
 
+std::optional<ByteOrder> decoded_order(const FilterStage& stage) {
+  if (std::ranges::find(kRetyping, codec_id(stage)) == kRetyping.end()) return std::nullopt;
+  for (const char* const key : {"decode_dtype", "dtype"})
+    if (const auto named = dtype_field(stage.codec, key); named && *named)
+      return (*named)->order == ByteOrder::none ? std::nullopt : std::optional((*named)->order);
+  return std::nullopt;
+}
+
 ChunkShape retyped(ChunkShape chunk, const DataType& type, std::string name) {
   if (chunk.bytes && chunk.type.size > 0) *chunk.bytes = *chunk.bytes / chunk.type.size * type.size;
   chunk.type = type;

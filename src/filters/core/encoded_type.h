@@ -2,6 +2,7 @@
 // What codecs that map arrays to arrays make of the type of elements, and of the fill value. Sources: zarr-extensions,
 // "cast_value" and "scale_offset".
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,9 @@ Result<ElementType> cast_type(const Json& codec, const DataType& from);
 /// The type of the elements behind a stage, or behind stages. A stage that does not say leaves it unchanged.
 ElementType encoded_type(const FilterStage& stage, ElementType type);
 ElementType encoded_type(std::span<const FilterStage> stages, ElementType type);
+
+/// The byte order of the elements that a stage decodes to, if its codec names their type and that has one.
+std::optional<ByteOrder> decoded_order(const FilterStage& stage);
 
 /// The chunk with elements of another type. `name`: Variable::zarr3_type.
 ChunkShape retyped(ChunkShape chunk, const DataType& type, std::string name = {});

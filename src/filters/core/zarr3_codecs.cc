@@ -191,18 +191,28 @@ class ListParser {
   }
 
  private:
-  /// The byte order that `bytes` states is that of the elements behind the array codecs. That of the array is the same
-  /// here, if its type has one.
+  /// The byte order that `bytes` states is that of the elements behind the array codecs. Those of numcodecs decode to
+  /// the byte order that they name, also where it is another one; in front of a codec that names none it is that
+  /// behind it.
   void settle_byte_order() {
-    const ByteOrder order = codecs_.byte_order.value_or(ByteOrder::little);
-    ElementType type{with_byte_order(type_, order), {}};
+    const ByteOrder stored = codecs_.byte_order.value_or(ByteOrder::little);
+    ByteOrder in_front = stored;
+    std::vector<ByteOrder> orders;  // behind each stage, the last one first
+    for (auto stage = codecs_.stages.rbegin(); stage != codecs_.stages.rend(); ++stage) {
+      orders.push_back(in_front);
+      in_front = decoded_order(*stage).value_or(in_front);
+    }
+    if (in_front != stored) codecs_.byte_order = in_front;
+    ElementType type{with_byte_order(type_, in_front), {}};
     for (FilterStage& stage : codecs_.stages) {
+      const ByteOrder order = orders.back();
+      orders.pop_back();
       ElementType next = encoded_type(stage, type);
       if (!next.name.empty() && next.type.size > 1 && order == ByteOrder::big)
         return refuse(fmt::format("big-endian {} is not supported", next.name));
       if (next.type.order != ByteOrder::none && next.type.order != order) {
         if (codec_id(stage) != kCastValue)
-          return refuse(fmt::format("codec {} makes elements of another byte order than `bytes` stores",
+          return refuse(fmt::format("codec {} makes elements of another byte order than what follows it stores",
                                     print_json(stage.codec)));
         Json codec = stage.codec;
         codec["endian"] = order == ByteOrder::big ? "big" : "little";
@@ -330,6 +340,10 @@ Result<Json> print_zarr3_codecs(std::span<const FilterStage> stages, const DataT
   size_t at = 0;
   ElementType behind{type, std::string(type_name)};
   for (; at < stages.size() && is_one_of(kArrayToArray, codec_id(stages[at])); ++at) {
+    // In Zarr v2 its elements would then be taken for those of the other byte order.
+    const ByteOrder own = common_byte_order(behind.type).value_or(ByteOrder::none);
+    if (own != ByteOrder::none && decoded_order(stages[at]).value_or(own) != own)
+      return fail(EOPNOTSUPP, "codec {} decodes to another byte order than that of the elements", codec_id(stages[at]));
     list.push_back(print_zarr3_stage(stages[at], behind.type.size));
     behind = encoded_type(stages[at], std::move(behind));
   }

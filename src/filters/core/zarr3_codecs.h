@@ -26,7 +26,7 @@ namespace codecfs::filters {
 struct Zarr3Codecs {
   std::vector<FilterStage> stages;         // in the order of encoding
   std::vector<size_t> order;               // stored axis i is axis order[i] of the array; empty: the same order
-  std::optional<ByteOrder> byte_order;     // of the codec `bytes`; none if it does not say
+  std::optional<ByteOrder> byte_order;     // of the array's elements; none if no codec says it
   JsonValue object_codec;                  // {"id": "vlen-utf8"}; null for other arrays
   std::optional<JsonValue> sharding;       // configuration of a codec sharding_indexed; `stages` follow it
   std::vector<FilterStage> stages_before;  // of a sharding codec: array -> array codecs in front of it

@@ -82,6 +82,35 @@ TEST(Zarr3Codecs, BytesStatesTheByteOrderBehindTheCodecsOfArrays) {
                   ->unreadable);
 }
 
+TEST(Zarr3Codecs, ElementsHaveTheByteOrderThatNumcodecsDecodesTo) {
+  const DataType real = {.kind = TypeKind::floating, .order = ByteOrder::little, .size = 8, .unit = {}, .members = {}};
+  const auto order_of = [&](const char* text) {
+    const auto codecs = parse_zarr3_codecs(json(text), real, 1);
+    EXPECT_TRUE(codecs) << text;
+    EXPECT_FALSE(codecs->unreadable) << codecs->unreadable->reason;
+    return codecs->byte_order.value_or(ByteOrder::little);
+  };
+  EXPECT_EQ(order_of(R"([{"name": "numcodecs.astype", "configuration": {"decode_dtype": "<f8", "encode_dtype": ">i2"}},
+      {"name": "bytes", "configuration": {"endian": "big"}}])"),
+            ByteOrder::little);
+  EXPECT_EQ(order_of(R"([{"name": "numcodecs.astype", "configuration": {"decode_dtype": ">f8", "encode_dtype": "|u1"}},
+      "bytes"])"),
+            ByteOrder::big);
+  EXPECT_EQ(order_of(R"([{"name": "bitround", "configuration": {"keepbits": 5}},
+      {"name": "numcodecs.quantize", "configuration": {"digits": 2, "dtype": "<f8", "astype": ">f4"}},
+      {"name": "bytes", "configuration": {"endian": "big"}}])"),
+            ByteOrder::little);
+  // Nothing says how elements of one byte order become those of the other.
+  EXPECT_TRUE(
+      parse_zarr3_codecs(json(R"([{"name": "numcodecs.delta", "configuration": {"dtype": "<f8", "astype": ">f8"}},
+      {"name": "numcodecs.delta", "configuration": {"dtype": "<f8"}},
+      {"name": "bytes", "configuration": {"endian": "little"}}])"),
+                         real, 1)
+          ->unreadable);
+  const auto stages = parse_zarr_codecs({}, json(R"([{"id": "delta", "dtype": ">f8"}])"), 8);
+  EXPECT_EQ(print_zarr3_codecs(*stages, real, {}).error().code, EOPNOTSUPP) << "elements are read in the other order";
+}
+
 TEST(Zarr3Codecs, ReshapeChangesTheAxesOfWhatFollows) {
   const auto after = parse(R"([{"name": "reshape", "configuration": {"shape": [2, 3, 4]}},
       {"name": "transpose", "configuration": {"order": [2, 0, 1]}}, "bytes"])");
