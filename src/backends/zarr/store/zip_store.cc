@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -45,6 +46,8 @@ class FileInZip final : public StoredFile {
   std::string key_;
 };
 
+constexpr size_t kMaxNamed = 8;  // stores in a message
+
 bool is_store(const ZipDirectory& directory) {
   for (const char* file : {".zgroup", ".zarray", ".nczgroup", ".nczarr", "zarr.json"})
     if (holds_file(directory, file)) return true;
@@ -58,27 +61,27 @@ std::unexpected<Error> no_store(const ZipTree& tree) {
               "is a zip archive without a Zarr store in it (there is neither .zgroup nor .zarray nor zarr.json)");
 }
 
-/// Finds the directory in the archive that is the store: the top, else the one of the first entry, else the only
-/// candidate.
+/// Finds the directory in the archive that is the store: the top, else the only candidate.
 Result<std::string> find_store(const ZipTree& tree) {
   const SharedLock lock(tree.mutex);
   std::string path;
   for (ZipDirectoryPtr at = tree.top; !is_store(*at);) {
     std::vector<std::pair<std::string, ZipDirectoryPtr>> all;
     std::vector<std::pair<std::string, ZipDirectoryPtr>> stores;
-    const std::string_view rest = std::string_view(tree.first_name).substr(path.empty() ? 0 : path.size() + 1);
-    const std::string_view first = rest.substr(0, rest.find('/'));
     for (const auto& [name, member] : at->members) {
       const auto* directory = std::get_if<ZipDirectoryPtr>(&member);
       if (directory == nullptr) continue;
-      if (is_store(**directory) && name == first) return join_key(path, name);
       all.emplace_back(name, *directory);
       if (is_store(**directory)) stores.emplace_back(name, *directory);
     }
     if (stores.size() == 1) return join_key(path, stores.front().first);
-    if (stores.size() > 1)
-      return fail(EINVAL, "holds several Zarr stores ({} and {}): unpack it, and mount one of them",
-                  stores.front().first, stores.back().first);
+    if (stores.size() > 1) {
+      std::string names;
+      for (size_t i = 0; i < std::min(stores.size(), kMaxNamed); ++i)
+        names += (i == 0 ? "" : ", ") + join_key(path, stores[i].first);
+      return fail(EINVAL, "holds several Zarr stores ({}{}): unpack it, and mount one of them", names,
+                  stores.size() > kMaxNamed ? ", ..." : "");
+    }
     if (all.size() != 1) return no_store(tree);
     path = join_key(path, all.front().first);
     at = all.front().second;
