@@ -25,10 +25,21 @@ Result<> collect_file(const Hierarchy& hierarchy, const std::string& key, Entrie
   return {};
 }
 
+/// Readers of consolidated metadata find only what it lists.
+Result<> add_implicit(const Hierarchy& hierarchy, const std::string& key, std::string_view text, Entries& entries) {
+  const std::string file = join_key(key, hierarchy.file_of(EntryKind::group));
+  if (key.empty() || entries.contains(file)) return {};
+  CODECFS_ASSIGN(const auto kind, hierarchy.explicit_kind_of(key));
+  if (kind) return {};
+  CODECFS_ASSIGN(entries[file], parse_json(text));
+  return {};
+}
+
 Result<> collect(const Hierarchy& hierarchy, const std::string& key, EntryKind kind, Entries& entries) {
   CODECFS_TRY(collect_file(hierarchy, join_key(key, kind == EntryKind::variable ? kArrayFile : kGroupFile), entries));
   CODECFS_TRY(collect_file(hierarchy, join_key(key, kAttributesFile), entries));
   if (kind == EntryKind::variable) return {};
+  CODECFS_TRY(add_implicit(hierarchy, key, print_group(), entries));
   Result<> below;
   CODECFS_TRY(hierarchy.for_each(key, [&](std::string_view name, EntryKind member) {
     below = collect(hierarchy, join_key(key, name), member, entries);
@@ -42,7 +53,9 @@ Result<> collect_zarr3(const Hierarchy& hierarchy, const std::string& group, Ent
   CODECFS_TRY(hierarchy.for_each(group, [&](std::string_view name, EntryKind member) {
     const std::string key = join_key(group, name);
     below = collect_file(hierarchy, join_key(key, kZarr3File), entries);
-    if (below && member == EntryKind::group) below = collect_zarr3(hierarchy, key, entries);
+    if (member != EntryKind::group) return below.has_value();
+    if (below) below = add_implicit(hierarchy, key, print_zarr3_group(), entries);
+    if (below) below = collect_zarr3(hierarchy, key, entries);
     return below.has_value();
   }));
   return below;

@@ -1,6 +1,7 @@
 #include "backends/zarr/source/hierarchy.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "backends/api/names.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
@@ -9,6 +10,10 @@
 
 namespace codecfs::zarr {
 namespace {
+
+// What is read to find a group or array below a directory without metadata.
+constexpr size_t kMaxSearched = 64;    // directories
+constexpr size_t kMaxEntries = 10000;  // of these
 
 /// The files that make a directory a group; the second is NCZarr 4.8.0's.
 constexpr const char* kGroupFiles[] = {kGroupFile, ".nczgroup"};
@@ -25,6 +30,45 @@ bool is_no_name(std::string_view name) {
 }  // namespace
 
 Result<std::optional<EntryKind>> Hierarchy::kind_of(const std::string& key) const {
+  CODECFS_ASSIGN(const auto kind, explicit_kind_of(key));
+  if (kind || key.empty() || is_temporary_name(name_of(key))) return kind;
+  CODECFS_ASSIGN(const bool is_group, holds_members(key));
+  return is_group ? std::optional(EntryKind::group) : std::nullopt;
+}
+
+/// Whether there is a group or array below a directory. A directory without metadata is not Zarr's, or what is left of
+/// an array with many chunks, so the search ends after some directories. Where a directory cannot be listed there is
+/// none, as some object stores and web servers never list.
+Result<bool> Hierarchy::holds_members(const std::string& key) const {
+  std::vector<std::string> waiting{key};
+  size_t entries = 0;
+  for (size_t at = 0; at < waiting.size(); ++at) {
+    const std::string directory = waiting[at];
+    bool is_found = false;
+    bool is_ended = at == kMaxSearched;
+    const auto look = [&](const char* name, Store::EntryType type) -> Result<> {
+      is_ended = is_ended || ++entries > kMaxEntries;
+      if (is_ended || is_found) return fail(ECANCELED, "the search has ended");
+      if (type == Store::EntryType::file || type == Store::EntryType::special || is_temporary_name(name)) return {};
+      const std::string below = join_key(directory, name);
+      const auto kind = explicit_kind_of(below);
+      if (!kind && kind.error().code == EINTR) return std::unexpected(kind.error());
+      is_found = !kind || *kind;
+      if (type == Store::EntryType::directory || !store_.passes_link(below)) waiting.push_back(below);
+      return {};
+    };
+    const Result<> listed = is_ended ? Result<>() : store_.for_each(directory, look);
+    if (is_found) return true;
+    if (!listed && listed.error().code == EINTR) return std::unexpected(listed.error());
+    if (!is_ended) continue;
+    if (!told_of_limit_.exchange(true))
+      log::warning("{}: has no metadata and many files: groups and arrays deeper in it are not shown", key);
+    return false;
+  }
+  return false;
+}
+
+Result<std::optional<EntryKind>> Hierarchy::explicit_kind_of(const std::string& key) const {
   if (is_temporary_name(std::string_view(key).substr(key.rfind('/') + 1))) return std::nullopt;
   if (format_ == ZarrFormat::v3) {
     CODECFS_ASSIGN(const auto text, read_text(join_key(key, kZarr3File)));

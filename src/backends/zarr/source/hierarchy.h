@@ -1,6 +1,7 @@
 #pragma once
 // Finds the groups and arrays among the directories of a store, by the files in them.
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -38,8 +39,11 @@ class Hierarchy {
     return kind == EntryKind::variable ? kArrayFile : kGroupFile;
   }
 
-  /// The kind of a directory; none if it is neither group nor array. A directory that is both counts as an array.
+  /// The kind of a directory; none if it is neither group nor array. A directory that is both counts as an array; one
+  /// without metadata is an implicit group if there are groups or arrays below it.
   Result<std::optional<EntryKind>> kind_of(const std::string& key) const;
+  /// The same without implicit groups.
+  Result<std::optional<EntryKind>> explicit_kind_of(const std::string& key) const;
   /// Calls visit(name, kind) for every group and array in a group, in no particular order, until it returns false.
   Result<> for_each(const std::string& group, const std::function<bool(std::string_view, EntryKind)>& visit) const;
   struct Member {
@@ -68,8 +72,11 @@ class Hierarchy {
   Result<> check_no_links(const std::string& key) const;
 
  private:
+  Result<bool> holds_members(const std::string& key) const;
+
   const Store& store_;
   const ZarrFormat format_;
+  mutable std::atomic<bool> told_of_limit_ = false;
 };
 
 }  // namespace codecfs::zarr

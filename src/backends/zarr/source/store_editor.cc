@@ -1,5 +1,9 @@
 #include "backends/zarr/source/store_editor.h"
 
+#include "backends/zarr/metadata/metadata_write.h"
+#include "backends/zarr/metadata/zarr3_write.h"
+#include "backends/zarr/source/access.h"
+
 namespace codecfs::zarr {
 
 Result<> StoreEditor::begin() {
@@ -20,7 +24,21 @@ Result<> StoreEditor::check_change(const std::string& key) {
 Result<Object> StoreEditor::object_to_change(ObjectId id) {
   CODECFS_ASSIGN(Object object, store_.object(id));
   CODECFS_TRY(check_change(object.key));
+  if (object.kind == EntryKind::group) CODECFS_TRY(make_explicit(object.key));
   return object;
+}
+
+Result<> StoreEditor::make_explicit(std::string key) {
+  const Hierarchy& hierarchy = store_.hierarchy();
+  for (; !key.empty(); key = holder_of(key)) {
+    CODECFS_ASSIGN(const auto kind, hierarchy.explicit_kind_of(key));
+    if (kind) return {};
+    const std::string text = hierarchy.format() == ZarrFormat::v3 ? print_zarr3_group() : print_group();
+    CODECFS_ASSIGN(const Modes modes, modes_for_members(hierarchy, key));
+    CODECFS_TRY(writer_.write(key, hierarchy.file_of(EntryKind::group), bytes_of(text), modes.file));
+    store_.changed({key, EntryKind::group});
+  }
+  return {};
 }
 
 Result<Object> StoreEditor::variable_to_change(ObjectId id) {
@@ -32,6 +50,7 @@ Result<Object> StoreEditor::variable_to_change(ObjectId id) {
 Result<Object> StoreEditor::group_to_change(ObjectId id) {
   CODECFS_ASSIGN(Object group, store_.group(id));
   CODECFS_TRY(check_change(group.key));
+  CODECFS_TRY(make_explicit(group.key));
   return group;
 }
 

@@ -26,7 +26,8 @@ class StoreEditor {
   Result<> begin();
 
   // The object, if it may be changed: these acquire the right to write too. ENOENT; EOPNOTSUPP if it is reached through
-  // a symbolic link, because its target would be two objects with separate state.
+  // a symbolic link, because its target would be two objects with separate state. A group without metadata, and those
+  // above it, get metadata: an implicit group would end with its last member.
   Result<Object> object_to_change(ObjectId id);
   Result<Object> variable_to_change(ObjectId id);
   /// A group whose members will change. ENOTDIR.
@@ -47,6 +48,7 @@ class StoreEditor {
 
  private:
   Result<> check_change(const std::string& key);
+  Result<> make_explicit(std::string key);
   void undo_edits(std::span<const NczarrEdit> edits);
 
   OpenStore& store_;

@@ -98,7 +98,11 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
     if (is_v3()) {
       CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, zarr::kZarr3File)));
-      if (!text) return fail(ENOENT, "{}: no longer has a zarr.json", zarr::group_called(object.key));
+      if (!text) {
+        CODECFS_ASSIGN(const auto kind, store_.hierarchy().kind_of(object.key));
+        if (kind == EntryKind::group) return std::vector<Attribute>();  // an implicit group
+        return fail(ENOENT, "{}: no longer has a zarr.json", zarr::group_called(object.key));
+      }
       auto attributes = zarr::parse_zarr3_group(*text);
       if (!attributes) return zarr::in_file(zarr::group_called(object.key), attributes.error());
       return attributes;
