@@ -19,8 +19,9 @@ namespace codecfs::commands {
 
 class Conversion {
  public:
-  /// `resumed`: the target may have some of the files. What cannot be taken along is added to `omissions`; once there is
-  /// one for which the conversion fails, only metadata is copied, which finds the others. All must outlive this object.
+  /// `resumed`: the target may have some of the files. What cannot be taken along is added to `omissions`; once there
+  /// is one for which the conversion fails, only metadata is copied, which finds the others. All must outlive this
+  /// object.
   Conversion(TreeFiles& from, ConvertTarget& to, bool resumed, const DatasetInfo& info, Omissions& omissions,
              ProgressReporter& progress)
       : from_(from), to_(to), resumed_(resumed), info_(info), omissions_(omissions), progress_(progress) {}

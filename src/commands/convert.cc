@@ -142,6 +142,7 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
                                bool resumed, const MakeTarget& make_target) {
   Omissions omissions(options);
   omissions.add_found(info, false);
+  if (options.format == DatasetFormat::hdf5) omissions.add_unequal_dimensions(info);
   ProgressReporter progress(fmt::format("converting {}", info.source), ProgressReporter::Unit::chunks);
   progress.expect(count_files(info, options.format == DatasetFormat::zarr3));
   const fs::View view = view_for(options.format, *source, info);

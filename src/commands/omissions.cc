@@ -1,6 +1,7 @@
 #include "commands/omissions.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "commands/walk.h"
@@ -31,6 +32,33 @@ void Omissions::add_found(const DatasetInfo& info, bool keeps_all) {
   }
 }
 
+void Omissions::add_unequal_dimensions(const DatasetInfo& info) {
+  struct First {
+    uint64_t length;
+    std::string path;
+  };
+  std::map<std::pair<std::string, std::string>, First> dimensions;  // by group and name
+  for (const InfoNode& node : info.nodes) {
+    const std::string path = "/" + node.path;
+    if (!node.variable || !node.variable->facts || !node.variable->facts->dimensions || covers(path)) continue;
+    const Variable& facts = *node.variable->facts;
+    const std::string group = path.substr(0, path.rfind('/'));
+    for (size_t d = 0; d < facts.dimensions->size() && d < facts.grid.rank(); ++d) {
+      const std::string& name = (*facts.dimensions)[d];
+      const uint64_t length = facts.grid.shape()[d];
+      const First& first = dimensions.try_emplace({group, name}, First{length, path}).first->second;
+      if (first.length == length) continue;
+      add(path,
+          Error{EINVAL,
+                fmt::format("its dimension \"{}\" has the length {}, but {} in {}: HDF5 has one length for each "
+                            "dimension of a group",
+                            name, length, first.length, first.path)},
+          true);
+      break;
+    }
+  }
+}
+
 bool Omissions::covers(std::string_view path) const {
   const auto is_above = [&](std::string_view top) { return is_within(path, top == "/" ? "" : top); };
   return std::ranges::any_of(skip_, is_above) ||
@@ -50,8 +78,7 @@ Error Omissions::error() const {
     if (is_failure(found) && !found.is_unsupported) error.code = found.error.code;
   const bool has_unsupported =
       std::ranges::any_of(found_, [&](const Found& found) { return is_failure(found) && found.is_unsupported; });
-  const char* const others =
-      has_unsupported ? "; --skip-unsupported leaves out what the new dataset cannot hold" : "";
+  const char* const others = has_unsupported ? "; --skip-unsupported leaves out what the new dataset cannot hold" : "";
   if (failures_ == 1) {
     error.reason = fmt::format("{}; --skip {} leaves it out{}", with_path(first), first.path, others);
     return error;

@@ -24,6 +24,10 @@ class Omissions {
   /// has.
   void add_found(const DatasetInfo& info, bool keeps_all);
 
+  /// Adds the variables that have a dimension of the same name as another one in their group, but of another length: it
+  /// is one dimension in HDF5, which gives both the greater length.
+  void add_unequal_dimensions(const DatasetInfo& info);
+
   /// Whether a path is one that the user skips, or of what was added, or below one of these.
   [[nodiscard]] bool covers(std::string_view path) const;
   [[nodiscard]] bool any() const { return !skip_.empty() || !found_.empty(); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <utility>
 
 #include "base/log.h"
 #include "fs/namespace/chunk_names.h"
@@ -9,7 +10,45 @@
 #include "model/json.h"
 
 namespace codecfs::fs {
-namespace {}  // namespace
+namespace {
+
+auto named(std::string_view name) {
+  return [name](const Attribute& attribute) { return attribute.name == name; };
+}
+
+/// Where what was written as the names of dimensions is, or is not, an attribute like others.
+void sort_dimensions(const std::vector<Attribute>& now, size_t rank, WrittenAttributes& written) {
+  const auto stands = std::ranges::find_if(now, named(kDimensions));
+  if (written.dimensions && written.dimensions->size() != rank && stands != now.end() &&
+      *stands->value == Json(*written.dimensions)) {
+    written.attributes.push_back({kDimensions, Json(*std::exchange(written.dimensions, std::nullopt))});
+  } else if (stands == now.end()) {  // null is no name
+    std::erase_if(written.attributes, [](const Attribute& attribute) {
+      return attribute.name == kDimensions && attribute.value.is_null();
+    });
+  }
+}
+
+/// The names of dimensions in what was the .zattrs of a group that becomes this variable.
+void take_dimensions(const DirectoryState& group, Variable& variable) {
+  const size_t rank = variable.grid.rank();
+  const auto attribute = std::ranges::find_if(variable.attributes, named(kDimensions));
+  std::optional<std::vector<std::string>> names = group.dimensions;
+  if (attribute != variable.attributes.end()) {
+    const Json value = attribute->value;
+    const bool are_names = value.is_array() && value.size() == rank &&
+                           std::ranges::all_of(value, [](const Json& item) { return item.is_string(); });
+    if (are_names) names = value.get<std::vector<std::string>>();
+    if (are_names || names) variable.attributes.erase(attribute);
+  }
+  if (!names) return;
+  if (names->size() == rank)
+    variable.dimensions = std::move(names);
+  else if (rank > 0 || *names != std::vector<std::string>{"_scalar_"})
+    variable.attributes.push_back({kDimensions, Json(*std::move(names))});
+}
+
+}  // namespace
 
 /// Does what the text of a metadata file says.
 Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& cancelled) {
@@ -18,7 +57,7 @@ Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& 
   const Node& node = *place.node;
   Result<> applied;
   switch (place.file) {
-    case FileKind::zgroup: applied = check_zgroup(text); break;
+    case FileKind::zgroup: applied = apply_zgroup(node.ino(), text); break;
     case FileKind::zmetadata: applied = Result<>(); break;  // it is made of what is there
     case FileKind::zattrs: applied = apply_zattrs(node.ino(), text); break;
     case FileKind::zarray: applied = apply_zarray(node.ino(), text, cancelled); break;
@@ -55,6 +94,22 @@ Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& 
   return applied;
 }
 
+/// What was written as the names of dimensions is an attribute of a group.
+Result<> MetadataEditor::apply_zgroup(Ino directory, std::string_view text) {
+  CODECFS_TRY(check_zgroup(text));
+  const SharedLock layout(mount_.layout);
+  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  const Node& node = *place.node;
+  const auto names = mount_.overlay.state_of(node).dimensions;
+  if (node.kind != NodeKind::group || !names) return {};
+  const Attribute attribute{kDimensions, Json(*names)};
+  CODECFS_TRY(mount_.dataset.source().set_attributes(node.object, {&attribute, 1}, {}));
+  mount_.overlay.change(node, [](DirectoryState& state) { state.dimensions.reset(); });
+  mount_.write_back.note_change();
+  notifier_.metadata_changed(node);
+  return {};
+}
+
 Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
   const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
@@ -81,16 +136,18 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
     } else {  // the names of dimensions may take a walk through the whole source
       CODECFS_ASSIGN(now, source.variable_attributes(node.object));
     }
+    sort_dimensions(now, facts.grid.rank(), *written);
   } else {
     CODECFS_ASSIGN(now, source.group_attributes(node.object));
+    const bool stays_group = !mount_.overlay.state_of(node).hidden.contains(FileKind::zgroup);
+    if (stays_group && written->dimensions)
+      written->attributes.push_back({kDimensions, Json(*std::exchange(written->dimensions, std::nullopt))});
   }
-  const auto named = [](const std::string& name) {
-    return [&name](const Attribute& attribute) { return attribute.name == name; };
-  };
   std::vector<std::string> removed;
   for (const Attribute& attribute : now) {
     if (std::ranges::any_of(written->attributes, named(attribute.name))) continue;
     if (keeps_fill && attribute.name == kFillAttribute) continue;
+    if (written->dimensions && attribute.name == kDimensions) continue;  // is replaced
     removed.push_back(attribute.name);
   }
   std::erase_if(written->attributes, [&](const Attribute& attribute) {
@@ -186,9 +243,7 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
       CODECFS_ASSIGN(variable.attributes, source.group_attributes(group.object));
       if (!variable.fill_value.is_null())
         std::erase_if(variable.attributes, [](const Attribute& attribute) { return attribute.name == kFillAttribute; });
-      const DirectoryState before = mount_.overlay.state_of(group);
-      if (before.dimensions && before.dimensions->size() == variable.grid.rank())
-        variable.dimensions = before.dimensions;
+      take_dimensions(mount_.overlay.state_of(group), variable);
     }
     CODECFS_TRY(source.begin_writing_to(group.object));
     CODECFS_TRY(replace_group(*parent.node, group, variable, spooled));

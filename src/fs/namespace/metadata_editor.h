@@ -36,6 +36,7 @@ class MetadataEditor {
 
  private:
   Result<> check_text(const Place& place, std::string_view text);
+  Result<> apply_zgroup(Ino directory, std::string_view text);
   Result<> apply_zattrs(Ino directory, std::string_view text);
   Result<> apply_zarray(Ino directory, std::string_view text, const Cancelled& cancelled);
   Result<> resize(const Node& node, const std::vector<uint64_t>& shape);

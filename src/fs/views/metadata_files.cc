@@ -9,8 +9,6 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
-
 template <class T>
 Result<T> or_invalid(Result<T> result) {
   if (!result && result.error().code != ENOMEM) result.error().code = EINVAL;
@@ -125,14 +123,12 @@ Result<WrittenAttributes> parse_zattrs(std::string_view text) {
 Result<WrittenAttributes> written_attributes(Json json) {
   WrittenAttributes written;
   written.dimensions = zarr_texts::nczarr_dimensions(json);
-  if (const Json names = member(json, kDimensions); !names.is_null()) {
-    const auto is_name = [](const Json& item) { return item.is_string(); };
-    if (!names.is_array() || !std::ranges::all_of(names, is_name))
-      return fail(EINVAL, "\"{}\" is {}, not a list of names", kDimensions, print_json(names));
-    written.dimensions = names.get<std::vector<std::string>>();
-  }
+  const auto is_name = [](const Json& item) { return item.is_string(); };
+  const Json names = member(json, kDimensions);
+  const bool are_names = names.is_array() && std::ranges::all_of(names, is_name);
+  if (are_names) written.dimensions = names.get<std::vector<std::string>>();
   for (auto& [name, value] : json.get_ref<Json::object_t&>())
-    if (name != kDimensions && name != "_NCProperties" && !zarr_texts::is_nczarr_key(name))
+    if ((name != kDimensions || !are_names) && name != "_NCProperties" && !zarr_texts::is_nczarr_key(name))
       written.attributes.push_back({name, std::move(value)});
   return written;
 }

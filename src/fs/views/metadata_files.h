@@ -31,9 +31,13 @@ std::string file_text(const Json& json);
 /// views with encoded chunks (`with_codecs`), for which it is returned in Variable::filters.
 Result<Variable> parse_zarray(std::string_view text, bool with_codecs = false);
 
+/// The attribute with the names of the dimensions in Zarr v2. Another value than a list with a name for each dimension
+/// makes it an attribute like others, as it is of a group.
+inline constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
+
 struct WrittenAttributes {
   std::vector<Attribute> attributes;                   // without netCDF-C's own keys
-  std::optional<std::vector<std::string>> dimensions;  // from "_ARRAY_DIMENSIONS"
+  std::optional<std::vector<std::string>> dimensions;  // from kDimensions, if that is a list of names
 };
 /// The attributes in a JSON object. EINVAL.
 Result<WrittenAttributes> written_attributes(Json object);

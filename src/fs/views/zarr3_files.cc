@@ -246,6 +246,11 @@ Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
     CODECFS_ASSIGN(written.variable, parse_array(json, with_codecs));
   }
   CODECFS_ASSIGN(written.attributes, of_file(written_attributes(given.is_null() ? Json::object() : given)));
+  std::optional<std::vector<std::string>>& listed = written.attributes.dimensions;
+  if (listed && (!written.is_array || listed->size() != written.variable.grid.rank())) {
+    written.attributes.attributes.push_back({kDimensions, Json(*listed)});
+    listed.reset();
+  }
   if (!written.is_array) return written;
   Variable& variable = written.variable;
   CODECFS_ASSIGN(auto names, parse_dimension_names(member(json, "dimension_names"), variable.grid.rank()));

@@ -248,7 +248,7 @@ Handle open_of_class(hid_t holder, const char* name, H5T_class_t wanted) {
 }  // namespace
 
 bool is_hidden_attribute(std::string_view name, const AttributeRules& rules) {
-  if (name == "_ARRAY_DIMENSIONS") return true;  // the dimensions are shown under this name
+  if (name == "_ARRAY_DIMENSIONS") return !rules.group;  // the dimensions are shown under this name
   if (rules.netcdf && std::ranges::find(kNetcdfHidden, name) != kNetcdfHidden.end()) return true;
   return rules.scale && (name == "CLASS" || name == "NAME" || name == "REFERENCE_LIST");
 }

@@ -25,8 +25,8 @@ constexpr uint64_t kOldHeaderLimit = 64'000;
 constexpr size_t kLongestName = 32'000;
 constexpr uint64_t kMessage = 256;  // estimated bytes of an attribute besides name and value
 
-constexpr std::array kAlwaysKept = {"_Netcdf4Dimid",  "_Netcdf4Coordinates", "_nc3_strict",      "_NCProperties",
-                                    "DIMENSION_LIST", "REFERENCE_LIST",      "_ARRAY_DIMENSIONS"};
+constexpr std::array kAlwaysKept = {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",
+                                    "_NCProperties", "DIMENSION_LIST",      "REFERENCE_LIST"};
 
 bool is_kept(std::string_view name, const AttributeRules& rules) {
   return std::ranges::find(kAlwaysKept, name) != kAlwaysKept.end() || is_hidden_attribute(name, rules);
@@ -230,6 +230,9 @@ Result<> AttributeChange::remove(const std::string& name) {
 
 Result<> AttributeChange::set(const Attribute& attribute) {
   const std::string& name = attribute.name;
+  if (name == "_ARRAY_DIMENSIONS" && !rules_.group)
+    return fail(EINVAL, "{}: \"{}\" is {}, not a name for each dimension: HDF5 has no form for it", object_, name,
+                print_json(attribute.value));
   if (is_kept(name, rules_) || (name == "CLASS" && *attribute.value == "DIMENSION_SCALE"))
     return fail(EPERM, "{}: \"{}\" is reserved for HDF5 and netCDF", object_, name);
   if (name.empty() || name.size() > kLongestName || name.find('\0') != std::string::npos)

@@ -237,7 +237,7 @@ Result<std::optional<std::vector<std::byte>>> TreeWriter::check_fill(const Datas
 Result<> TreeWriter::set_attributes(ObjectId object, const Dataset* dataset, std::span<const Attribute> set,
                                     std::span<const std::string> remove) {
   CODECFS_ASSIGN(const Handle handle, tree_.open(object));
-  const AttributeRules rules{netcdf_, dataset != nullptr && is_dimension_scale(handle.get())};
+  const AttributeRules rules{netcdf_, dataset != nullptr && is_dimension_scale(handle.get()), dataset == nullptr};
   std::vector<Attribute> others;
   std::optional<std::vector<std::byte>> fill;
   for (const Attribute& attribute : set) {

@@ -96,7 +96,7 @@ class Hdf5Source final : public IsolatedSource {
       CODECFS_ASSIGN(const Handle handle, tree.open(group));
       if (const Result<> readable = mounted_.file.recorder->attributes(tree.address(group)); !readable)
         return fail(EIO, "{}: {}", tree.path(group), readable.error().reason);
-      return read_attributes(handle.get(), {mounted_.is_netcdf, false}, tree.path(group));
+      return read_attributes(handle.get(), {mounted_.is_netcdf, false, true}, tree.path(group));
     });
   }
   Result<VariablePtr> variable(ObjectId id) override {

@@ -9,6 +9,7 @@
 #include "backends/zarr/metadata/nczarr.h"
 #include "base/endian.h"
 #include "filters/core/codec_json.h"
+#include "model/base64.h"
 #include "model/json.h"
 #include "model/limits.h"
 
@@ -93,7 +94,12 @@ Result<> parse_fill(const Json& zarray, bool is_nczarr, Variable& variable) {
     if (given.is_string() && given.get_ref<const std::string&>().size() > kMaxTextFill)
       return bad_array("\"fill_value\" is a text of more than {} MiB", kMaxTextFill >> 20);
     // Some writers use null, "" or 0 for an empty text.
-    variable.fill = text_item(given.is_string() ? std::string_view(given.get_ref<const std::string&>()) : "");
+    const std::string_view text = given.is_string() ? std::string_view(given.get_ref<const std::string&>()) : "";
+    variable.fill = text_item(text);
+    // zarr-python 3 writes bytes as base64, and no other release writes them.
+    if (member(variable.object_codec, "id") == "vlen-bytes")
+      if (const auto bytes = decode_base64(text))
+        variable.fill = text_item({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
     return {};
   }
   if (given.is_null()) {

@@ -5,6 +5,7 @@
 
 #include "backends/zarr/metadata/metadata.h"
 #include "backends/zarr/metadata/nczarr.h"
+#include "base/log.h"
 #include "base/utf8.h"
 #include "filters/core/codec_json.h"
 #include "filters/core/encoded_type.h"
@@ -144,7 +145,7 @@ void set_chain(Json& zarray, const Variable& variable, std::span<const FilterSta
 Result<Json> print_attributes(const Variable& variable) {
   Json zattrs = Json::object();
   for (const Attribute& attribute : variable.attributes) {
-    CODECFS_TRY(check_attribute(attribute, true));
+    CODECFS_TRY(check_attribute(attribute, variable.dimensions.has_value()));
     zattrs[attribute.name] = attribute.value;
   }
   if (variable.dimensions) {
@@ -338,7 +339,13 @@ Result<std::string> with_lists(const std::optional<std::string>& text, const Ncz
 }
 
 Result<std::optional<std::string>> with_entries(std::string_view text, Json entries) try {
-  CODECFS_ASSIGN(Json zmetadata, read_object(".zmetadata", text, kMaxConsolidatedBytes));
+  auto read = read_object(".zmetadata", text, kMaxConsolidatedBytes);
+  if (!read && read.error().code == ENOMEM) return pass_on(read);
+  if (!read) {  // it only copies what is in other files
+    log::warning(".zmetadata: is made anew: {}", read.error().reason);
+    read = Json{{"zarr_consolidated_format", 1}};
+  }
+  Json zmetadata = *std::move(read);
   const auto form = zmetadata.find("zarr_consolidated_format");
   if (form == zmetadata.end() || *form != 1) return std::nullopt;
   zmetadata["metadata"] = std::move(entries);

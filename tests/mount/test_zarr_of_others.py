@@ -1,0 +1,276 @@
+"""Zarr stores that other programs write, and that differ from what zarr-python 2 makes: filters of the other byte order,
+groups without metadata, odd values of _ARRAY_DIMENSIONS, fill values of bytes, damaged .zmetadata, several stores in an archive.
+zarr-python, numcodecs, h5py and numpy judge."""
+import base64
+import json
+import os
+import shutil
+import subprocess
+import zipfile
+
+import h5py
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from conftest import CODECFS
+from zarr3_stores import named, write_array, write_group
+
+FOUR = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "<i4", "fill_value": 0, "order": "C", "compressor": None, "filters": None}
+
+
+def run(*words, code=0):
+    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, (words, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def make_store(path, arrays, attributes=None):
+    """`arrays`: (metadata, attributes, chunk) by name; directories between get no metadata."""
+    path.mkdir()
+    (path / ".zgroup").write_text('{"zarr_format": 2}')
+    if attributes is not None:
+        (path / ".zattrs").write_text(json.dumps(attributes))
+    for name, (metadata, attrs, chunk) in arrays.items():
+        (path / name).mkdir(parents=True)
+        (path / name / ".zarray").write_text(json.dumps({**FOUR, **metadata}))
+        if attrs is not None:
+            (path / name / ".zattrs").write_text(json.dumps(attrs))
+        if chunk is not None:
+            (path / name / ".".join("0" * len({**FOUR, **metadata}["shape"]))).write_bytes(chunk)
+    return path
+
+
+FILTERS = [
+    ("<f4", [{"id": "astype", "decode_dtype": "<f4", "encode_dtype": ">i2"}]),
+    (">f4", [{"id": "astype", "decode_dtype": ">f4", "encode_dtype": "<i4"}]),
+    (">f8", [{"id": "astype", "decode_dtype": ">f8", "encode_dtype": "|u1"}]),
+    ("<f8", [{"id": "fixedscaleoffset", "offset": 1, "scale": 4, "dtype": "<f8", "astype": ">i4"}]),
+    (">f4", [{"id": "fixedscaleoffset", "offset": 0, "scale": 2, "dtype": ">f4", "astype": "<u2"}]),
+    ("<i8", [{"id": "delta", "dtype": "<i8", "astype": ">i2"}]),
+    (">i4", [{"id": "delta", "dtype": ">i4", "astype": ">i4"}]),
+    ("<f8", [{"id": "quantize", "digits": 2, "dtype": "<f8", "astype": ">f4"}]),
+    ("<f8", [{"id": "fixedscaleoffset", "offset": 0, "scale": 10, "dtype": "<f8", "astype": ">i4"},
+             {"id": "delta", "dtype": ">i4", "astype": "<i2"}, {"id": "shuffle", "elementsize": 2}]),
+    # Its elements decode to the other byte order than that of the array, so that no list of v3 says the same.
+    (">i4", [{"id": "delta", "dtype": "<i4", "astype": "<i4"}]),
+]
+
+
+@pytest.mark.parametrize("dtype, filters", FILTERS)
+def test_filters_of_another_byte_order_in_v3(mount, tmp_path, dtype, filters):
+    values = np.arange(1, 5).astype(dtype)
+    chunk = values
+    for codec in filters:
+        chunk = numcodecs.get_codec(codec).encode(chunk)
+    chunk = np.asarray(chunk).tobytes() if not isinstance(chunk, bytes) else chunk
+    source = make_store(tmp_path / "a.zarr", {"v": ({"dtype": dtype, "filters": filters}, None, chunk)})
+    wanted = zarr.open(str(source), "r")["v"][...]
+    run("convert", "--format", "zarr3", source, tmp_path / "b.zarr")
+    run("compare", source, tmp_path / "b.zarr")
+    m = mount(tmp_path / "b.zarr", "ro")
+    shown = np.load(m.path / ".codecfs/view/npy/v.npy")
+    assert (shown == wanted).all(), (shown, wanted)
+    m.unmount()
+    # As zarr-python 3 reads it: `bytes` makes elements of its byte order, from which numcodecs' codecs work back.
+    described = json.loads((tmp_path / "b.zarr/v/zarr.json").read_text())
+    codecs = described["codecs"]
+    serializer = next(i for i, codec in enumerate(codecs) if codec["name"] == "bytes")
+    content = (tmp_path / "b.zarr/v/c/0").read_bytes()
+    for codec in reversed(codecs[serializer + 1:]):
+        content = numcodecs.get_codec({"id": codec["name"].removeprefix("numcodecs."), **codec["configuration"]}).decode(content)
+    order = {"big": ">", "little": "<"}[codecs[serializer].get("configuration", {}).get("endian", "little")]
+    before = [{"id": codec["name"].removeprefix("numcodecs."), **codec["configuration"]} for codec in codecs[:serializer]]
+    stored = dtype[1:]
+    for codec in before:
+        stored = np.dtype(codec.get("encode_dtype", codec.get("astype", codec.get("dtype")))).str[1:]
+    elements = np.frombuffer(content, order + stored)
+    for codec in reversed(before):
+        elements = numcodecs.get_codec(codec).decode(elements)
+    assert (np.asarray(elements) == wanted).all(), (codecs, elements, wanted)
+    run("convert", "--format", "zarr", tmp_path / "b.zarr", tmp_path / "c.zarr")
+    assert (zarr.open(str(tmp_path / "c.zarr"), "r")["v"][...] == wanted).all()
+
+
+def implicit_store(path, form):
+    """g and g/h have no metadata."""
+    if form == "zarr3":
+        write_group(path)
+        for name in "g/h/v", "g/w":
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            write_array(path / name, np.arange(4, dtype="<i4"), (4,), [named("bytes", endian="little")], "int32", 0, 0)
+    else:
+        chunk = np.arange(4, dtype="<i4").tobytes()
+        make_store(path, {"g/h/v": ({}, {"units": "m"}, chunk), "g/w": ({}, None, chunk)})
+    (path / "stray/deep").mkdir(parents=True)
+    (path / "stray/deep/file").write_text("not Zarr's")
+    if form == "zip":
+        with zipfile.ZipFile(path.with_suffix(".zip"), "w") as archive:
+            for file in sorted(path.rglob("*")):
+                archive.write(file, file.relative_to(path))
+        shutil.rmtree(path)
+        return path.with_suffix(".zip")
+    return path
+
+
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "zip"])
+def test_groups_without_metadata_are_shown(mount, tmp_path, form):
+    source = implicit_store(tmp_path / "a.zarr", form)
+    assert "2 groups, 2 variables" in run("info", source)
+    assert "2 chunks of 2 variables" in run("verify", source)
+    run("convert", source, tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert (f["g/h/v"][...] == np.arange(4)).all() and (f["g/w"][...] == np.arange(4)).all() and "stray" not in f
+    m = mount(source, "ro", "view=decoded")
+    assert "stray" not in os.listdir(m.path) and sorted(os.listdir(m.path / "g"))[-2:] == ["h", "w"]
+    group = zarr.open_group(str(m.path), "r")
+    assert (group["g/h/v"][...] == np.arange(4)).all() and sorted(group["g"]) == ["h", "w"]
+    assert (zarr.open_consolidated(str(m.path))["g/h/v"][...] == np.arange(4)).all()
+
+
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "zip"])
+def test_groups_without_metadata_are_written(mount, tmp_path, form):
+    """They get metadata, as they would end with their last member otherwise."""
+    source = implicit_store(tmp_path / "a.zarr", form)
+    m = mount(source, "view=decoded")
+    with open(m.path / "g/h/.zattrs", "w") as file:
+        file.write('{"note": "written"}')
+    group = zarr.open_group(str(m.path), "r+")
+    group["g/h"].create_dataset("made", data=np.arange(6), compressor=None)
+    shutil.rmtree(m.path / "g/h/v")
+    m.unmount()
+    run("verify", source)
+    if form == "zarr3":
+        for name in "g", "g/h":
+            assert json.loads((source / name / "zarr.json").read_text())["node_type"] == "group"
+        assert json.loads((source / "g/h/zarr.json").read_text())["attributes"] == {"note": "written"}
+        return
+    stored = zarr.open_group(str(source) if form == "zarr" else zarr.ZipStore(str(source), mode="r"), "r")
+    assert stored["g/h"].attrs["note"] == "written" and (stored["g/h/made"][...] == np.arange(6)).all()
+    assert "v" not in stored["g/h"]
+
+
+def test_an_emptied_group_stays(mount, tmp_path):
+    source = implicit_store(tmp_path / "a.zarr", "zarr")
+    m = mount(source)
+    shutil.rmtree(m.path / "g/h")
+    shutil.rmtree(m.path / "g/w")
+    assert os.path.isdir(m.path / "g")
+    os.rmdir(m.path / "g")
+    m.unmount()
+    assert sorted(os.listdir(source)) == [".zgroup", "stray"]
+
+
+def test_many_files_without_metadata_are_not_searched(mount, tmp_path):
+    """What is left of an array without its .zarray costs a bounded search, and a message."""
+    source = make_store(tmp_path / "a.zarr", {"v": ({}, None, bytes(16))})
+    (source / "lost").mkdir()
+    for i in range(12_000):
+        (source / f"lost/{i}.0").touch()
+    m = mount(source, "ro")
+    assert os.listdir(m.path) and not os.path.exists(m.path / "lost")
+    assert "lost: has no metadata" in (m.path / ".codecfs/log").read_text()
+
+
+ODD = [None, ["x"], ["x", "y", "z"], {"a": 5}, "x", [1, 2], []]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_odd_names_of_dimensions_are_kept(mount, tmp_path, odd):
+    metadata = {"shape": [2, 3], "chunks": [2, 3]}
+    attributes = {"_ARRAY_DIMENSIONS": odd, "units": "m"}
+    source = make_store(tmp_path / "a.zarr", {"v": (metadata, attributes, bytes(24)), "g/w": ({}, None, None)},
+                        {"_ARRAY_DIMENSIONS": odd, "title": "t"})
+    (source / "g/.zgroup").write_text('{"zarr_format": 2}')
+    (source / "g/.zattrs").write_text(json.dumps({"_ARRAY_DIMENSIONS": odd}))
+    for form in "zarr", "zip":
+        run("convert", "--format", form, source, tmp_path / form)
+        copy = zarr.open_group(str(tmp_path / form) if form == "zarr" else zarr.ZipStore(str(tmp_path / form), mode="r"), "r")
+        assert dict(copy["v"].attrs) == attributes and dict(copy["g"].attrs) == {"_ARRAY_DIMENSIONS": odd}
+        assert dict(copy.attrs) == {"_ARRAY_DIMENSIONS": odd, "title": "t"}
+    m = mount(source)
+    for name in "v", "", "g":
+        file = m.path / name / ".zattrs"
+        now = json.loads(file.read_text())
+        assert now["_ARRAY_DIMENSIONS"] == odd
+        file.write_text(json.dumps({**now, "new": 1}))
+    m.unmount()
+    for name in "v", "", "g":
+        stored = json.loads((source / name / ".zattrs").read_text())
+        assert stored["_ARRAY_DIMENSIONS"] == odd and stored["new"] == 1
+
+
+def test_odd_names_become_names(mount, tmp_path):
+    source = make_store(tmp_path / "a.zarr", {"v": ({}, {"_ARRAY_DIMENSIONS": ["x", "y"]}, bytes(16))})
+    m = mount(source)
+    (m.path / "v/.zattrs").write_text('{"_ARRAY_DIMENSIONS": ["x"], "units": "m"}')
+    m.unmount()
+    assert json.loads((source / "v/.zattrs").read_text()) == {"_ARRAY_DIMENSIONS": ["x"], "units": "m"}
+
+
+def test_names_of_dimensions_in_hdf5(mount, tmp_path):
+    """Of a group they are an attribute; odd ones of a variable have no form there."""
+    source = make_store(tmp_path / "a.zarr", {"v": ({}, {"_ARRAY_DIMENSIONS": ["x"]}, bytes(16))}, {"_ARRAY_DIMENSIONS": ["q", "r"]})
+    run("convert", source, tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert list(f.attrs["_ARRAY_DIMENSIONS"]) == ["q", "r"] and f["v"].dims[0].keys() == ["x"] or "x" in f
+    run("convert", tmp_path / "b.h5", tmp_path / "c.zarr")
+    assert json.loads((tmp_path / "c.zarr/.zattrs").read_text())["_ARRAY_DIMENSIONS"] == ["q", "r"]
+    for odd in ["x", "y"], {"a": 1}:
+        (source / "v/.zattrs").write_text(json.dumps({"_ARRAY_DIMENSIONS": odd}))
+        told = run("convert", source, tmp_path / "d.h5", code=32)
+        assert "/v" in told and "_ARRAY_DIMENSIONS" in told and not (tmp_path / "d.h5").exists()
+
+
+def test_dimensions_of_one_name_and_other_lengths_in_hdf5(tmp_path):
+    """HDF5 has one length for each: no variable may get another shape."""
+    source = make_store(tmp_path / "a.zarr", {
+        "a": ({}, {"_ARRAY_DIMENSIONS": ["x"]}, bytes(16)),
+        "b": ({"shape": [6], "chunks": [6]}, {"_ARRAY_DIMENSIONS": ["x"]}, bytes(24)),
+        "c": ({"shape": [3, 2], "chunks": [3, 2]}, {"_ARRAY_DIMENSIONS": ["y", "y"]}, bytes(24)),
+        "d": ({"shape": [3, 4], "chunks": [3, 4]}, {"_ARRAY_DIMENSIONS": ["y", "x"]}, bytes(48))})
+    told = run("convert", source, tmp_path / "b.h5", code=32)
+    assert "codecfs: /b: " in told and "codecfs: /c: " in told and "codecfs: /a" not in told and "codecfs: /d" not in told
+    run("convert", "--skip-unsupported", source, tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert f["a"].shape == (4,) and f["d"].shape == (3, 4) and "b" not in f and "c" not in f
+    run("convert", source, tmp_path / "c.zarr")
+
+
+def test_fill_values_of_bytes(tmp_path):
+    """zarr-python 3 writes them in base64 in both versions."""
+    text = base64.b64encode(b"ab\xff").decode()
+    source = make_store(tmp_path / "a.zarr", {"v": ({"dtype": "|O", "filters": [{"id": "vlen-bytes"}], "fill_value": text}, None, None)})
+    run("convert", "--format", "zarr3", source, tmp_path / "b.zarr")
+    assert json.loads((tmp_path / "b.zarr/v/zarr.json").read_text())["fill_value"] == text
+    run("compare", source, tmp_path / "b.zarr")
+    run("convert", "--format", "zarr", tmp_path / "b.zarr", tmp_path / "c.zarr")
+    assert json.loads((tmp_path / "c.zarr/v/.zarray").read_text())["fill_value"] == text
+    run("compare", source, tmp_path / "c.zarr")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '"text"', '{"metadata": {"a', "\x00" * 40])
+def test_a_damaged_zmetadata_is_made_anew(mount, tmp_path, text):
+    source = make_store(tmp_path / "a.zarr", {"v": ({}, {"units": "K"}, np.arange(4, dtype="<i4").tobytes())})
+    (source / ".zmetadata").write_text(text)
+    m = mount(source)
+    (m.path / "v/.zattrs").write_text('{"units": "m"}')
+    os.mkdir(m.path / "new")
+    m.unmount()
+    group = zarr.open_consolidated(str(source))
+    assert group["v"].attrs["units"] == "m" and (group["v"][...] == np.arange(4)).all() and "new" in group
+
+
+@pytest.mark.parametrize("names", [["a.zarr", "b.zarr"], ["b", "a", "c/d"], ["x/one", "x/two"]])
+def test_several_stores_in_an_archive(mount, tmp_path, names):
+    """None is taken for the only one, whichever is the first."""
+    with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
+        for name in names:
+            archive.writestr(f"{name}/.zgroup", '{"zarr_format": 2}')
+            archive.writestr(f"{name}/v/.zarray", json.dumps(FOUR))
+    for command in "info", "verify":
+        told = run(command, tmp_path / "s.zip", code=32)
+        assert all(name in told for name in names[:2]), told
+    (tmp_path / "m").mkdir()
+    done = subprocess.run([CODECFS, tmp_path / "s.zip", tmp_path / "m"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 32 and all(name in done.stderr for name in names[:2])
