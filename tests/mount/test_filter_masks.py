@@ -133,6 +133,20 @@ def test_a_filter_that_is_set_is_applied(mount, tmp_path, plugins):
         assert mask == 0 and stored == bytes(byte ^ 90 for byte in data[:LENGTH].tobytes())
 
 
+@pytest.mark.parametrize("spec", ["32001,0,0,0,0,5,1,1", "szip,32,8"])
+def test_a_filter_that_skips_all_chunks_can_be_set(mount, tmp_path, spec):
+    """Chunks are so small that it cannot make them smaller, whatever is in them."""
+    data = RNG.integers(0, 2**31, 16).astype("<i4")
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f.create_dataset("v", data=data, chunks=(8,))
+    mounted = mount(tmp_path / "a.h5")
+    os.setxattr(mounted.path / "v", "user._Filter", spec.encode())
+    assert xattr(mounted.path / "v/1", "_FilterMask") == "1"
+    mounted.close()
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f["v"].id.read_direct_chunk((8,)) == (1, data[8:].tobytes())
+
+
 def test_a_plugin_that_crashes_is_not_skipped(mount, tmp_path, plugins):
     """It may be what protects the data: the write fails, and nothing is stored without it."""
     data = np.arange(LENGTH, dtype="<i4")

@@ -139,7 +139,10 @@ Result<FilterStage> complete(const FilterStage& stage, const filters::ChunkShape
       chunk.type.kind != TypeKind::unsigned_int && chunk.type.kind != TypeKind::floating &&
       chunk.type.kind != TypeKind::boolean)
     return fail(EINVAL, "szip only supports integers and floating-point numbers");
-  auto made = filter->make_coder({whole, chunk});
+  // For the trial: an optional filter may skip so few bytes as this chunk has.
+  FilterStage applied = whole;
+  applied.optional = false;
+  auto made = filter->make_coder({applied, chunk});
   if (!made) return invalid(made.error());
   coder = *std::move(made);
   if (!coder.encode) return fail(EINVAL, "{} can only be decoded with these parameters", filter->name);

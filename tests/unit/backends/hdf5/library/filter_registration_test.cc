@@ -80,20 +80,22 @@ TEST_F(FilterRegistration, LibraryUsesOurFilter) {
   EXPECT_EQ(read(file), values);
 }
 
-TEST_F(FilterRegistration, WhatDoesNotBecomeSmallerIsStoredWithoutAnOptionalFilter) {
+// As the plugins that libhdf5 would load: their functions return 0 for such data, or they do not.
+TEST_F(FilterRegistration, OnlyFiltersThatReturnNothingAreSkipped) {
   const LibraryLock lock;
   std::vector<int32_t> values(1000);
   uint32_t random = 1;
   for (int32_t& value : values) value = static_cast<int32_t>(random = random * 1664525 + 1013904223 + (random >> 11));
-  for (const bool optional : {true, false}) {
+  for (const FilterStage& filter :
+       {stage(kZstd, {1}, true), stage(kZstd, {1}, false), stage(32000, {4, 261, 4000}, true)}) {
     const Handle file = create();
-    const Handle dataset = make_dataset(file, std::array{stage(kZstd, {1}, optional)});
+    const Handle dataset = make_dataset(file, std::array{filter});
     hdf5_testing::write_all(dataset, H5T_STD_I32LE, values);
     H5Dflush(dataset.get());
-    if (optional) {
-      EXPECT_EQ(H5Dget_storage_size(dataset.get()), 4000);
-    } else {
+    if (filter.id == kZstd) {
       EXPECT_GT(H5Dget_storage_size(dataset.get()), 4000);
+    } else {
+      EXPECT_EQ(H5Dget_storage_size(dataset.get()), 4000);
     }
     EXPECT_EQ(read(file), values);
   }
