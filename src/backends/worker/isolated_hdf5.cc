@@ -2,6 +2,8 @@
 
 #include <sys/statvfs.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "backends/worker/worker_client.h"
 #include "backends/worker/worker_session.h"
 #include "base/lru_map.h"
+#include "filters/core/common_form.h"
 #include "model/fill.h"
 
 namespace codecfs {
@@ -109,6 +112,8 @@ class IsolatedHdf5 final : public Source {
   Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
     CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
     if (found.place.kind == hdf5::StoredPlace::Kind::encoded && found.place.is_exact) {
+      CODECFS_ASSIGN(const bool is_passed, has_common_form(id, found));
+      if (!is_passed) return std::nullopt;
       CODECFS_ASSIGN(auto bytes, read_place(found));
       if (bytes) return bytes;
     }
@@ -117,6 +122,8 @@ class IsolatedHdf5 final : public Source {
   Result<std::optional<uint64_t>> stored_bytes(ObjectId id, uint64_t number) override {
     CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
     if (!found.place.is_exact) return std::nullopt;
+    CODECFS_ASSIGN(const bool is_passed, has_common_form(id, found));
+    if (!is_passed) return std::nullopt;
     return found.place.size;
   }
 
@@ -329,6 +336,8 @@ class IsolatedHdf5 final : public Source {
     return done;
   }
 
+  /// Whether readers of Zarr decode the stored bytes, too.
+  Result<bool> has_common_form(ObjectId id, const ChunkIndex::Found& found);
   Result<std::optional<Buffer>> read_place(const ChunkIndex::Found& found) const;
   Result<std::optional<Buffer>> read_directly(const ChunkIndex::Found& found, const hdf5::ChunkLayout& layout) const;
 
@@ -345,6 +354,19 @@ class IsolatedHdf5 final : public Source {
   Mutex edit_mutex_;
   uint64_t edits_ CODECFS_GUARDED_BY(edit_mutex_) = 0;
 };
+
+// Of a file in an object store it is not known before its bytes are requested, which a lookup must not do.
+Result<bool> IsolatedHdf5::has_common_form(ObjectId id, const ChunkIndex::Found& found) {
+  if (found.place.kind != Kind::encoded || bytes_.reads_at_once() != 0) return true;
+  CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.numbered(id, found.layout));
+  if (!known) return true;
+  const Variable& facts = known->second.facts();
+  if (!filters::may_lack_common_form(facts.filters)) return true;
+  std::array<std::byte, filters::kCommonFormHead> buffer{};
+  const MutableBytes head = MutableBytes(buffer).first(std::min<uint64_t>(buffer.size(), found.place.size));
+  CODECFS_ASSIGN(const bool is_read, bytes_.read_into(found.place.offset, head));
+  return !is_read || filters::has_common_form(facts.filters, filters::shape_of_chunk(facts), head, found.place.size);
+}
 
 // None if the bytes are no longer there.
 Result<std::optional<Buffer>> IsolatedHdf5::read_place(const ChunkIndex::Found& found) const {

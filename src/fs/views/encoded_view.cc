@@ -3,10 +3,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "filters/core/common_form.h"
 #include "fs/namespace/chunk_names.h"
 #include "fs/namespace/clock.h"
 
 namespace codecfs::fs {
+namespace {
+
+/// Whether other programs decode these bytes in the source. In a Zarr store, a Zarr writer has made them for it.
+bool is_for_readers(Source& source, const ChunkPlace& chunk, Bytes encoded) {
+  if (source.chains_for_numcodecs_in(chunk.object)) return true;
+  const Variable& facts = *chunk.variable->facts;
+  return filters::has_common_form(facts.filters, filters::shape_of_chunk(facts), encoded, encoded.size());
+}
+
+}  // namespace
+
 Result<struct stat> EncodedView::attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
   const uint64_t count = view->facts->grid.count();
   CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, number, count));
@@ -82,8 +94,9 @@ Result<> EncodedView::put(const Node& node, const ChunkPlace& place, Bytes bytes
   std::shared_ptr<const Buffer> encoded;
   // The form may be older than the place, with which replace() compares the stored pipeline.
   if (form->as_stored && *form->stored_codecs == *chunk.variable->codecs && are_equal(form->chain, told->chain)) {
-    // What has no such form (several gzip members) is encoded anew.
-    if (Result<Buffer> stored = form->stored_of_file(bytes))
+    // What has no such form (several gzip members), or one that readers of HDF5 do not decode, is encoded anew.
+    Result<Buffer> stored = form->stored_of_file(bytes);
+    if (stored && is_for_readers(mount_.dataset.source(), chunk, stored->bytes()))
       encoded = std::make_shared<const Buffer>(*std::move(stored));
   }
   CODECFS_TRY(mount_.write_back.replace(chunk, decoded->bytes(), std::move(encoded)));

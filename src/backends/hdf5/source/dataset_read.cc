@@ -11,6 +11,7 @@
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/source/dataset.h"
 #include "base/endian.h"
+#include "filters/core/common_form.h"
 #include "model/fill.h"
 #include "model/limits.h"
 
@@ -301,6 +302,13 @@ Result<std::optional<uint64_t>> Dataset::stored_bytes(uint64_t number) const {
   if (!has_exact_encoding(region)) return std::nullopt;
   CODECFS_ASSIGN(const ChunkInfo chunk, locate(number));
   if (!chunk.stored || chunk.filter_mask != 0) return std::nullopt;
+  if (chunk.offset && filters::may_lack_common_form(facts_.filters)) {
+    std::array<std::byte, filters::kCommonFormHead> buffer{};
+    const MutableBytes head = MutableBytes(buffer).first(std::min<uint64_t>(buffer.size(), chunk.stored_size));
+    CODECFS_TRY(read_at(*chunk.offset, head));
+    if (!filters::has_common_form(facts_.filters, filters::shape_of_chunk(facts_), head, chunk.stored_size))
+      return std::nullopt;
+  }
   return chunk.stored_size;
 }
 
@@ -310,6 +318,9 @@ Result<std::optional<Buffer>> Dataset::read_stored(uint64_t number) const {
   if (!has_exact_encoding(region)) return std::nullopt;
   CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
   if (stored.chunk.filter_mask != 0 || stored.valid.elements != region.elements) return std::nullopt;
+  const Bytes head = stored.bytes.bytes().first(std::min(filters::kCommonFormHead, stored.bytes.size()));
+  if (!filters::has_common_form(facts_.filters, filters::shape_of_chunk(facts_), head, stored.bytes.size()))
+    return std::nullopt;
   return std::move(stored.bytes);
 }
 
