@@ -61,12 +61,21 @@ struct Step {
   // Either of these changes when there is progress.
   volatile uint64_t accesses = 0;
   const std::atomic<uint64_t>* volatile progress = nullptr;
-  volatile uint64_t seen = 0;  // their sum, one second ago
-  bool has_timer = false;      // that signals each second of processor time
+  volatile uint64_t seen = 0;              // their sum, one second ago
+  bool has_timer = false;                  // that signals each second of processor time
+  const char* volatile library = nullptr;  // see LibraryCode
+  bool has_alarm = false;
+  timer_t alarm{};  // for LibraryCode
 };
 thread_local Step step;
 
 void record_end(int end) {
+  if (const char* name = step.library; name != nullptr && end != WorkerTrace::kDamaged) {
+    auto& reason = trace_of_worker->reason;
+    size_t i = 0;
+    for (; i + 1 < reason.size() && name[i] != '\0'; ++i) reason[i] = name[i];
+    reason[i] = '\0';
+  }
   trace_of_worker->address = step.address;
   trace_of_worker->culprit = step.culprit;
   trace_of_worker->end = end;
@@ -77,16 +86,21 @@ uint64_t count_progress() {
   return step.accesses + (progress == nullptr ? 0 : progress->load(std::memory_order_relaxed));
 }
 
+/// A timer of this clock that sends a signal to this thread.
+bool make_timer(clockid_t clock, int signal, timer_t& timer) {
+  sigevent event{};
+  event.sigev_notify = SIGEV_THREAD_ID;
+  event.sigev_signo = signal;
+  event._sigev_un._tid = static_cast<pid_t>(::syscall(SYS_gettid));
+  return ::timer_create(clock, &event, &timer) == 0;
+}
+
 // Left running, because setting it is a system call, and a thread that waits uses no processor time.
 void start_timer() {
   if (step.has_timer) return;
   step.has_timer = true;
-  sigevent event{};
-  event.sigev_notify = SIGEV_THREAD_ID;
-  event.sigev_signo = SIGPROF;
-  event._sigev_un._tid = static_cast<pid_t>(::syscall(SYS_gettid));
   timer_t timer{};
-  if (::timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) != 0) return;
+  if (!make_timer(CLOCK_THREAD_CPUTIME_ID, SIGPROF, timer)) return;
   itimerspec interval{};
   interval.it_value.tv_sec = interval.it_interval.tv_sec = 1;
   ::timer_settime(timer, 0, &interval, nullptr);
@@ -105,6 +119,18 @@ void on_second(int) {
   if (step.spent <= step.seconds) return;
   record_end(WorkerTrace::kOutOfTime);
   ::_exit(1);
+}
+
+void on_alarm(int) {
+  if (step.library == nullptr) return;  // it has returned just now
+  record_end(WorkerTrace::kTooSlow);
+  ::_exit(1);
+}
+
+void set_alarm(unsigned seconds) {
+  itimerspec when{};
+  when.it_value.tv_sec = seconds;
+  ::timer_settime(step.alarm, 0, &when, nullptr);
 }
 
 // Handlers need their own stack, as the thread's may have overflowed.
@@ -132,6 +158,8 @@ void install_handlers() {
   action.sa_handler = on_second;
   action.sa_flags = SA_ONSTACK | SA_RESTART;
   ::sigaction(SIGPROF, &action, nullptr);
+  action.sa_handler = on_alarm;
+  ::sigaction(SIGALRM, &action, nullptr);
   std::set_new_handler(end_out_of_memory);
 }
 
@@ -343,17 +371,22 @@ void WorkerProcess::await_end() const {
 
 std::string WorkerProcess::cause_of_end() const {
   const int end = trace ? trace->end.load() : 0;
+  if (end == 0) return "";
+  std::string reason(trace->reason.data(), trace->reason.size());
+  reason.resize(std::strlen(reason.c_str()));  // a hostile worker may have left no zero byte
+  if (end == WorkerTrace::kDamaged) return "reports damage: " + reason;
+  const std::string where = reason.empty() ? "" : " in " + reason;
   switch (end) {
-    case 0: return "";
-    case WorkerTrace::kOutOfMemory: return "needs more memory than allowed";
-    case WorkerTrace::kOutOfTime: return "needs more processor time than allowed";
-    case WorkerTrace::kDamaged: {
-      // A hostile worker may have left no zero byte.
-      const std::string text(trace->reason.data(), trace->reason.size());
-      return "reports damage: " + std::string(text.c_str());
-    }
-    default: return fmt::format("crashes ({})", ::strsignal(end));
+    case WorkerTrace::kOutOfMemory: return "needs more memory than allowed" + where;
+    case WorkerTrace::kOutOfTime: return "needs more processor time than allowed" + where;
+    case WorkerTrace::kTooSlow: return "did not finish in time" + where;
+    default: return fmt::format("crashes ({}){}", ::strsignal(end), where);
   }
+}
+
+bool WorkerProcess::ended_in_library() const {
+  const int end = trace ? trace->end.load() : 0;
+  return end != 0 && end != WorkerTrace::kDamaged && trace->reason[0] != '\0';
 }
 
 WorkerTrace* own_trace() { return trace_of_worker; }
@@ -373,6 +406,23 @@ void end_step() {
   step.seconds = 0;
   step.culprit = 0;
   step.progress = nullptr;
+}
+
+uint32_t current_step() { return step.culprit; }
+void join_step(uint32_t culprit) { step.culprit = culprit; }
+
+LibraryCode::LibraryCode(const char* library, unsigned seconds) : outer_(step.library) {
+  if (trace_of_worker == nullptr || outer_ != nullptr) return;
+  step.library = library;
+  if (seconds == 0) return;
+  if (!step.has_alarm) step.has_alarm = make_timer(CLOCK_MONOTONIC, SIGALRM, step.alarm);
+  if (step.has_alarm) set_alarm(seconds);
+}
+
+LibraryCode::~LibraryCode() {
+  if (trace_of_worker == nullptr || outer_ != nullptr) return;
+  step.library = nullptr;
+  if (step.has_alarm) set_alarm(0);
 }
 
 void extend_step(unsigned more_seconds) {

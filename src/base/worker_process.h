@@ -31,12 +31,13 @@ struct WorkerTrace {
   std::atomic<int> end = 0;           // the fatal signal, or one of the constants; 0: killed by another program
   std::atomic<uint32_t> culprit = 0;  // what was given to begin_step() in the thread that failed; 0: none
   std::atomic<uint64_t> address = 0;  // the last note_access() of that thread
-  std::array<char, 256> reason{};     // for kDamaged, as a C string
+  std::array<char, 256> reason{};     // a C string: for kDamaged; else the library in whose code it ended, if any
   // Free for the worker's own use; survives the worker.
   std::array<std::atomic<uint64_t>, 300> words{};
   static constexpr int kOutOfMemory = -1;
   static constexpr int kDamaged = -2;
   static constexpr int kOutOfTime = -3;
+  static constexpr int kTooSlow = -4;  // code of a library did not return in time
 };
 
 /// A worker, as the daemon sees it.
@@ -61,6 +62,8 @@ struct WorkerProcess {
   /// "crashes (Segmentation fault)": why it has ended, as the predicate of a sentence. Empty if it was killed by
   /// another program.
   [[nodiscard]] std::string cause_of_end() const;
+  /// Whether it ended in the code of a library (LibraryCode), which the cause names.
+  [[nodiscard]] bool ended_in_library() const;
 };
 
 /// What a worker runs: `control` is its end of WorkerProcess::control. The worker ends when it returns.
@@ -80,12 +83,29 @@ WorkerTrace* own_trace();
 /// note_access() or a change of `progress`, which may be null and must outlive the step.
 void begin_step(uint32_t culprit, unsigned seconds, const std::atomic<uint64_t>* progress = nullptr);
 void end_step();
+/// What was given to begin_step() in this thread; 0: none.
+[[nodiscard]] uint32_t current_step();
+/// In a thread that takes part in the step of another one.
+void join_step(uint32_t culprit);
 /// The limit of this thread's step begins anew, and is longer from now on.
 void extend_step(unsigned more_seconds);
 /// Records which object of the input is accessed. Makes no system call.
 void note_access(uint64_t address);
 /// The last of this thread's step; 0: none.
 [[nodiscard]] uint64_t accessed_address();
+/// In a worker, during the lifetime of this, the calling thread runs code of a library that may crash, or wait for
+/// ever: the cause of an end names the library, and the worker ends after so many seconds, also if it only waits. 0: no
+/// limit. `library` must outlive this.
+class LibraryCode {
+ public:
+  LibraryCode(const char* library, unsigned seconds);
+  ~LibraryCode();
+  LibraryCode(const LibraryCode&) = delete;
+  LibraryCode& operator=(const LibraryCode&) = delete;
+
+ private:
+  const char* const outer_;
+};
 /// Limits the memory that the worker may allocate from now on, in bytes; a failed allocation ends it.
 void limit_memory(uint64_t more);
 /// End the worker, with the cause.

@@ -11,7 +11,7 @@ import time
 import h5py
 import pytest
 
-from conftest import wait_until, xattr
+from conftest import CODECFS, wait_until, xattr
 from test_plugins import DATA, DEBIAN, compile_plugin, every_chunk, fails, loaded_by, read, table
 
 HOSTILE = 32903
@@ -177,3 +177,104 @@ with h5py.File({str(tmp_path / "a.h5")!r}) as f:
     read_back = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True,
                                env={**os.environ, "HDF5_PLUGIN_PATH": DEBIAN})
     assert read_back.stdout == shown
+
+
+# --- libraries that must not be loaded beside one that is wanted, in HDF5 files, where libhdf5's process needs it too
+
+UNLOADABLE = {"hangs": 3, "crashes": 1, "aborts": 4, "exits": 2, "hangs_too": 3}
+
+
+@pytest.fixture
+def beside(tmp_path):
+    """The plugin path of a folder with such libraries, before that of filter 32900."""
+    bad, good = tmp_path / "bad", tmp_path / "good"
+    for folder in (bad, good):
+        folder.mkdir()
+    for name, number in UNLOADABLE.items():
+        compile_plugin("bad_plugin.c", bad / f"lib{name}.so", f"-DCASE={number}", "-Wl,-z,lazy")
+    compile_plugin("mask_filter.c", good / "libmask.so")
+    for part in (2, 4):
+        whole = (good / "libmask.so").read_bytes()
+        (bad / f"libtruncated{part}.so").write_bytes(whole[:len(whole) * part // 10] + b"H5PLget_plugin_info")
+    return f"{bad}:{good}"
+
+
+def small_file(path):
+    with h5py.File(path, "w") as f:
+        f.create_dataset("v", data=DATA, chunks=(10, 50))
+        f.create_dataset("texts", data=["one", "two"], dtype=h5py.string_dtype(), chunks=(1,))
+    return path
+
+
+def unmount_in_time(mounted, seconds):
+    subprocess.run([CODECFS, "unmount", mounted.path], check=True, timeout=seconds, capture_output=True)
+    wait_until(lambda: mounted.process.poll() is not None)
+
+
+def test_unloadable_libraries_beside_a_wanted_one(mount, beside, tmp_path):
+    """Setting, reading and writing the filters of other plugins works, and the end of the mount waits for none."""
+    mounted = mount(small_file(tmp_path / "a.h5"), env={"HDF5_PLUGIN_PATH": beside})
+    shown = every_chunk(mounted, "v")
+    begun = time.monotonic()
+    for name in ("v", "texts"):  # libhdf5 itself encodes texts
+        os.setxattr(mounted.path / name, "user._Filter", b"32900,7|deflate,1")
+    assert time.monotonic() - begun < 100
+    assert every_chunk(mounted, "v") == shown
+    assert read(mounted, "texts/1")[-3:] == b"two"
+    (mounted.path / "v/0.0").write_bytes(bytes(2000))
+    notes = [line for line in table(mounted)[1] if line.startswith("# not used ")]
+    for name in UNLOADABLE:
+        assert any(f"/lib{name}.so: " in line for line in notes), notes
+    assert len([line for line in notes if "/libtruncated" in line]) == 2
+    library = next(pid for pid in loaded_by("libmask.so") if "hdf5" in open(f"/proc/{pid}/comm").read())
+    assert "/bad/" not in open(f"/proc/{library}/maps").read()
+    unmount_in_time(mounted, 60)
+    again = mount(tmp_path / "a.h5", env={"HDF5_PLUGIN_PATH": beside})
+    assert read(again, "v/0.0") == bytes(2000) and every_chunk(again, "v")[2000:] == shown[2000:]
+    assert read(again, "texts/1")[-3:] == b"two"
+    unmount_in_time(again, 60)
+
+
+@pytest.mark.parametrize("behaviour, says", [("pause()", "did not finish in time"), ("abort()", "crashes (Aborted)")])
+def test_a_library_that_fails_only_where_libhdf5_runs(mount, tmp_path, behaviour, says):
+    """It was accepted, and fails when libhdf5's process loads it: that costs the call, not the file."""
+    source = tmp_path / "late.c"
+    source.write_text(f"""
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+__attribute__((constructor)) static void start(void) {{
+  char name[16];
+  prctl(PR_GET_NAME, name);
+  while (strcmp(name, "codecfs-hdf5") == 0) {behaviour};
+}}
+""")
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    compile_plugin("mask_filter.c", folder / "libmask.so", str(source))
+    mounted = mount(small_file(tmp_path / "a.h5"), env={"HDF5_PLUGIN_PATH": str(folder)})
+    shown = every_chunk(mounted, "v")
+    with pytest.raises(OSError) as failure:
+        os.setxattr(mounted.path / "v", "user._Filter", b"32900,7")
+    assert failure.value.errno == 5
+    reason = xattr(mounted.path / "v", "_Error")
+    assert says in reason and "libmask.so" in reason and "the file is damaged" not in reason, reason
+    os.setxattr(mounted.path / "v", "user._Filter", b"deflate,1")
+    assert every_chunk(mounted, "v") == shown
+    unmount_in_time(mounted, 60)
+
+
+def test_a_filter_that_crashes_while_a_variable_is_encoded_again(mount, tmp_path):
+    """Also in a thread that only takes part in it."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    compile_plugin("mask_filter.c", folder / "libmask.so")
+    mounted = mount(small_file(tmp_path / "a.h5"), env={"HDF5_PLUGIN_PATH": str(folder)})
+    shown = every_chunk(mounted, "v")
+    with pytest.raises(OSError) as failure:
+        os.setxattr(mounted.path / "v", "user._Filter", b"32900,7,13")
+    assert failure.value.errno == 5
+    reason = xattr(mounted.path / "v", "_Error")
+    assert "crashes (Aborted) in " in reason and "libmask.so" in reason, reason
+    assert every_chunk(mounted, "v") == shown

@@ -4,10 +4,12 @@
 // Over WorkerProcess::control, datagrams with a letter first:
 //   daemon -> worker   's', its working directory, with the descriptors of SharedState and of the NodeJournal;
 //                      and, of a file in an object store, of its SharedMirror and of FetchSlots; 'c' with those of a
-//                      Channel
+//                      Channel; after 'q': 'p', for each plugin its path, its name in messages and
+//                      its description (codec_messages.h), then 'e'
 //   worker -> daemon   'n', SandboxParts (4 bytes), with the listener and the FileCallEnds if it has them: it is in its
 //                      sandbox now; the answer to 's'
 //                      'l', a log::Level (1 byte), text: a message for the log
+//                      'q': it needs the plugins that the daemon has accepted
 //                      'w', id (8 bytes), with the descriptors of WritingObserver::began(); 'e', id: ended()
 //                      'f', a FetchRequest
 //                      'p', id (8 bytes), text: see ProgressReporter::show_remote()
@@ -20,6 +22,8 @@
 #include <cstdint>
 
 namespace codecfs::worker {
+
+inline constexpr uint32_t kLongestPlugin = 60'000;  // bytes of a path and a description
 
 enum class Call : uint32_t {
   open,  // path, may_write, damaged objects -> format, status, root, Result<> of writable()

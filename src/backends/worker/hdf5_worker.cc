@@ -40,6 +40,7 @@
 #include "base/sandbox.h"
 #include "base/shared_channel.h"
 #include "base/worker_process.h"
+#include "filters/plugins/codec_messages.h"
 #include "filters/plugins/plugins.h"
 #include "model/limits.h"
 
@@ -51,7 +52,8 @@ constexpr uint64_t kBytesPerSecond = uint64_t{20} << 20;  // lower bound for lib
 constexpr unsigned kSeconds = 2;
 constexpr unsigned kMaxSeconds = 60;
 constexpr unsigned kMaxFiles = 65'536;  // a virtual dataset may have thousands of sources
-constexpr size_t kLongestOrder = PATH_MAX + 1;
+constexpr size_t kLongestOrder = kLongestPlugin + 1;
+static_assert(kLongestOrder > PATH_MAX);
 
 constexpr size_t kLongestText = 4000;  // bytes
 
@@ -82,6 +84,39 @@ void forward_log(log::Level level, std::string_view text) {
 void forward_progress(uint64_t id, const std::string& line) {
   (void)send_datagram(control_socket, Forwarder::with_number('p', id) + line.substr(0, kLongestText));
 }
+
+/// The plugins that the daemon has accepted. It is asked for them when one is needed: this process searches nothing,
+/// and loads no library that could not be loaded elsewhere.
+class AcceptedPlugins {
+ public:
+  std::vector<filters::AcceptedPlugin> ask() {
+    if (!send_datagram(control_socket, "q")) return {};
+    UniqueLock lock(mutex_);
+    while (!is_complete_) arrived_.wait(lock);
+    return found_;
+  }
+  void add(std::string_view order) {
+    filters::MessageReader reader(order);
+    filters::AcceptedPlugin plugin;
+    plugin.path = reader.text();
+    std::string shown = reader.text();
+    plugin.description = reader.description();
+    plugin.description.path = std::move(shown);
+    const LockGuard lock(mutex_);
+    if (reader.is_valid()) found_.push_back(std::move(plugin));
+  }
+  void complete() {
+    const LockGuard lock(mutex_);
+    is_complete_ = true;
+    arrived_.notify_all();
+  }
+
+ private:
+  Mutex mutex_;
+  ConditionVariable arrived_;
+  std::vector<filters::AcceptedPlugin> found_ CODECFS_GUARDED_BY(mutex_);
+  bool is_complete_ CODECFS_GUARDED_BY(mutex_) = false;
+};
 
 // How the argument of a call is held while it runs.
 template <class T>
@@ -342,8 +377,9 @@ void run_hdf5_worker(int control) {
   control_socket = control;
   ::prctl(PR_SET_NAME, "codecfs-hdf5");  // for ps(1)
   hdf5::reset_library_lock();
-  filters::use_plugins_in_process();  // they may end this process
-  ::mallopt(M_ARENA_MAX, 1);          // others take 64 MiB of the limit each, and grow by a page at a time
+  static auto& plugins = *new AcceptedPlugins;                    // never destroyed: threads may wait for it
+  filters::use_plugins_in_process([] { return plugins.ask(); });  // they may end this process
+  ::mallopt(M_ARENA_MAX, 1);  // others take 64 MiB of the limit each, and grow by a page at a time
   // As in the daemon: chunks are allocated repeatedly, when a variable is re-encoded.
   ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
   ::mallopt(M_TRIM_THRESHOLD, 8 << 20);
@@ -370,6 +406,10 @@ void run_hdf5_worker(int control) {
       state.journal = std::move(order.fds[1]);
       if (!state.shared || !begin_sandbox(order.bytes.substr(1))) return;
       work = new Work(std::move(state));
+    } else if (order.bytes[0] == 'p') {
+      plugins.add(std::string_view(order.bytes).substr(1));
+    } else if (order.bytes[0] == 'e') {
+      plugins.complete();
     } else if (order.bytes[0] == 'c' && order.fds.size() == 2 && work != nullptr) {
       Channel channel(std::move(order.fds[0]), std::move(order.fds[1]));
       std::thread([work, moved = std::move(channel), number = ++channels]() mutable {

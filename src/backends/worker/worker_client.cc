@@ -186,6 +186,9 @@ Result<WorkerClient::SessionPtr> WorkerClient::start() {
         return fail(EIO, "libhdf5 finds damage when it opens {}", path_);
     } else if (cause.empty()) {
       if (++kills > kMaxKills) return fail(EIO, "{}: the process that opens it was killed {} times", path_, kills);
+    } else if (session->ended_in_library()) {
+      if (++crashes > 1 || session->trace().end == WorkerTrace::kTooSlow)
+        return fail(EIO, "libhdf5 {} when it opens {}", cause, path_);
     } else if (!learn(session->trace().address, cause, Call::open) && ++crashes > 1) {
       return fail(EIO, "libhdf5 {} when it opens {}; the file is damaged", cause, path_);
     }
@@ -374,12 +377,15 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
     } else if (cause.empty() || number == 0 || session->trace().culprit != number) {
       if (++kills > kMaxKills) return fail(EIO, "{}: the process that reads it was killed {} times", path_, kills);
       continue;
-    } else {
+    } else if (!session->ended_in_library()) {
       is_new = learn(session->trace().address, cause, call);
     }
     if (is_new && ++objects < kMaxDefectsOfCall) continue;
-    if (++crashes < 2) continue;
-    Error error{EIO, fmt::format("libhdf5 {} {} {}; the file is damaged", cause, action(call), path_)};
+    const bool is_plugin = session->ended_in_library();
+    const bool waits_again = is_plugin && session->trace().end == WorkerTrace::kTooSlow;
+    if (++crashes < 2 && !waits_again) continue;
+    Error error{
+        EIO, fmt::format("libhdf5 {} {} {}{}", cause, action(call), path_, is_plugin ? "" : "; the file is damaged")};
     log::warning("{}", error.reason);
     const LockGuard lock(mutex_);
     if (refused_.size() < kMaxRefused && request.bulk.empty()) refused_.emplace(key, error);

@@ -7,14 +7,18 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "backends/api/references.h"
+#include "backends/worker/calls.h"
 #include "backends/worker/hdf5_worker.h"
 #include "backends/worker/wire.h"
 #include "base/fd_passing.h"
 #include "base/log.h"
 #include "base/progress_reporter.h"
 #include "base/terminal_text.h"
+#include "filters/plugins/codec_messages.h"
+#include "filters/plugins/plugins.h"
 
 namespace codecfs::worker {
 namespace {
@@ -182,6 +186,24 @@ void WorkerSession::fetch(const std::string& message) {
   object_->fetch(request.range, [slots = slots_, slot](const Result<>& result) { answer_fetch(*slots, slot, result); });
 }
 
+/// The process waits, so its socket has room for all that is sent here. The search takes some seconds at most.
+void WorkerSession::send_plugins() {
+  if (std::exchange(has_plugins_, true)) return;
+  constexpr size_t kMax = 128'000;  // bytes
+  size_t sent = 0;
+  for (const filters::AcceptedPlugin& plugin : filters::accepted_plugins()) {
+    filters::MessageWriter order;
+    order.text(plugin.path).text(plugin.description.path).description(plugin.description);
+    sent += order.bytes().size();
+    if (order.bytes().size() > kLongestPlugin || sent > kMax) {
+      log::warning("{} is not used by libhdf5: there are too many plugins", plugin.description.path);
+      continue;
+    }
+    (void)send_datagram(process_.control.get(), "p" + order.bytes());
+  }
+  (void)send_datagram(process_.control.get(), "e");
+}
+
 void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds) {
   const std::string_view text = message;
   uint64_t number = 0;
@@ -196,6 +218,7 @@ void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds
     return;
   }
   if (text[0] == 'f') return fetch(message);
+  if (text[0] == 'q') return send_plugins();
   if (text[0] == 'l' && text.size() >= 2) {
     const auto level = static_cast<uint8_t>(text[1]);
     if (level <= static_cast<uint8_t>(log::Level::error))

@@ -80,6 +80,8 @@ class WorkerSession {
   enum class Damage { none, known, unknown };
   [[nodiscard]] Damage reported() const { return reported_; }
   [[nodiscard]] std::string cause_of_end() const { return process_.cause_of_end(); }
+  /// Whether a plugin ended it.
+  [[nodiscard]] bool ended_in_library() const { return process_.ended_in_library(); }
 
  private:
   WorkerSession(FileBroker& broker, OnDamage on_damage) : broker_(broker), on_damage_(std::move(on_damage)) {}
@@ -87,6 +89,7 @@ class WorkerSession {
   [[nodiscard]] int listener() const { return file_calls_ ? file_calls_->listener() : -1; }
   void take_late_answers() CODECFS_REQUIRES(mutex_);
   void fetch(const std::string& message);
+  void send_plugins() CODECFS_REQUIRES(control_mutex_);
   void handle(const std::string& message, std::vector<UniqueFd> fds) CODECFS_REQUIRES(control_mutex_);
 
   FileBroker& broker_;
@@ -104,7 +107,8 @@ class WorkerSession {
   std::vector<std::unique_ptr<Connection>> idle_ CODECFS_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Connection>> abandoned_ CODECFS_GUARDED_BY(mutex_);
   uint32_t connections_ CODECFS_GUARDED_BY(mutex_) = 0;
-  Mutex control_mutex_;  // held while a message is received and handled
+  Mutex control_mutex_;                                          // held while a message is received and handled
+  bool has_plugins_ CODECFS_GUARDED_BY(control_mutex_) = false;  // was sent them
   std::map<uint64_t, std::unique_ptr<WrittenSource>> written_ CODECFS_GUARDED_BY(control_mutex_);
 };
 

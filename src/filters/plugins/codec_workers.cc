@@ -23,6 +23,11 @@ constexpr int kEndMilliseconds = 1000;
 constexpr uint32_t kMaxHead = uint32_t{4} << 20;  // bytes of an answer without what a filter returns
 constexpr int kKilled = ECONNRESET;               // by another program
 constexpr const char* kTooLate = "did not finish in time";
+// A call that does not return must not make each chunk wait for the limit again: until a call succeeds, the limit of
+// the next one is short, and after the second late one all are refused for some time.
+constexpr std::chrono::seconds kShort{5};
+constexpr unsigned kMaxLate = 2;
+constexpr std::chrono::minutes kRest{10};
 
 bool is_readable(int socket, std::chrono::seconds limit) {
   pollfd event{socket, POLLIN, 0};
@@ -121,19 +126,18 @@ Result<std::vector<uint32_t>> CodecWorkers::prepare_dataset(const DatasetToPrepa
 template <class Take>
 auto CodecWorkers::call(const Request& request, const Take& take)
     -> decltype(take(std::declval<MessageReader&>(), Bytes())) {
-  const std::chrono::seconds elapsed = limits_.elapsed + 8 * std::chrono::seconds(processor_seconds(request));
   int kills = 0;
   int crashes = 0;
   for (;;) {
     CODECFS_ASSIGN(WorkerPtr worker, acquire());
-    Exchange exchanged = exchange(*worker, request, elapsed);
+    Exchange exchanged = exchange(*worker, request, elapsed_limit(request));
     if (exchanged.answer) {
       MessageReader results(exchanged.answer->head);
       const AnswerHead head = results.answer_head();
       auto taken = head.code == 0 ? take(results, exchanged.answer->bulk)
                                   : decltype(take(results, Bytes()))(fail(valid_code(head.code), "{}", head.reason));
       if (results.is_valid()) {
-        release(std::move(worker));
+        release(std::move(worker), true);
         return taken;
       }
       exchanged.end = End{"returns an invalid answer", true};
@@ -155,6 +159,12 @@ unsigned CodecWorkers::processor_seconds(const Request& request) const {
   const uint64_t bytes = request.bulk.size() + std::min(request.expected, kMaxExpansion * request.bulk.size());
   return static_cast<unsigned>(limits_.processor.count() +
                                static_cast<int64_t>(bytes >> 20) * limits_.processor_per_mib.count());
+}
+
+std::chrono::seconds CodecWorkers::elapsed_limit(const Request& request) const {
+  const auto whole = limits_.elapsed + 8 * std::chrono::seconds(processor_seconds(request));
+  const LockGuard guard(mutex_);
+  return late_ == 0 ? whole : std::min(whole, kShort + std::chrono::seconds(request.bulk.size() >> 20));
 }
 
 CodecWorkers::Exchange CodecWorkers::exchange(Worker& worker, const Request& request,
@@ -201,7 +211,13 @@ Result<CodecWorkers::WorkerPtr> CodecWorkers::acquire() {
     WorkerPtr worker;
     {
       UniqueLock lock(mutex_);
-      while (idle_.empty() && running_ >= most_workers_) released_.wait(lock);
+      const auto is_resting = [&]() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
+        return std::chrono::steady_clock::now() < rests_until_;
+      };
+      while (!is_resting() && idle_.empty() && running_ >= most_workers_) released_.wait(lock);
+      if (is_resting())
+        return fail(EIO, "{} did not finish a call in time; it is called again {} minutes later", shown_,
+                    kRest.count());
       if (idle_.empty()) {
         ++running_;
       } else {
@@ -226,8 +242,9 @@ Result<CodecWorkers::WorkerPtr> CodecWorkers::acquire() {
   }
 }
 
-void CodecWorkers::release(WorkerPtr worker) {
+void CodecWorkers::release(WorkerPtr worker, bool has_answered) {
   const LockGuard guard(mutex_);
+  if (has_answered) late_ = 0;
   idle_.push_back(std::move(worker));
   released_.notify_one();
 }
@@ -242,7 +259,8 @@ void CodecWorkers::note_end(WorkerPtr worker, const End& end) {
   --running_;
   ++ended_;
   latest_cause_ = end.cause.empty() ? "killed by another program" : end.cause;
-  released_.notify_one();
+  if (end.cause == kTooLate && ++late_ >= kMaxLate) rests_until_ = std::chrono::steady_clock::now() + kRest;
+  released_.notify_all();
 }
 
 Result<CodecWorkers::WorkerPtr> CodecWorkers::start_one() {

@@ -3,7 +3,9 @@
 // when they are needed; each has loaded the library and serves one call at a time. They end with the daemon.
 //
 // A call is repeated on a new worker if another program kills its worker; one that kills its worker itself is repeated
-// once, then it fails, and only it. States of a worker: starting (loads the library), idle, in a call, ended.
+// once, then it fails, and only it. One that does not return is not repeated; if the next one does not either,
+// calls are refused for some minutes, so that not each chunk waits as long. States of a worker: starting (loads the
+// library), idle, in a call, ended.
 
 #include <chrono>
 #include <cstdint>
@@ -80,11 +82,12 @@ class CodecWorkers final : public PluginCalls {
   Result<WorkerPtr> start_one();
   Result<WorkerPtr> load_in_new_worker();
   Result<WorkerPtr> acquire();
-  void release(WorkerPtr worker);
+  void release(WorkerPtr worker, bool has_answered = false);
   void note_end(WorkerPtr worker, const End& end);
   Exchange exchange(Worker& worker, const Request& request, std::chrono::seconds elapsed) const;
   static End end_of(Worker& worker);
   [[nodiscard]] unsigned processor_seconds(const Request& request) const;
+  [[nodiscard]] std::chrono::seconds elapsed_limit(const Request& request) const;
   /// Calls `take(MessageReader&, Bytes)` with the results of a successful call; it returns a Result.
   template <class Take>
   auto call(const Request& request, const Take& take) -> decltype(take(std::declval<MessageReader&>(), Bytes()));
@@ -102,6 +105,8 @@ class CodecWorkers final : public PluginCalls {
   size_t running_ CODECFS_GUARDED_BY(mutex_) = 0;  // idle, starting, or in a call
   uint64_t ended_ CODECFS_GUARDED_BY(mutex_) = 0;
   std::string latest_cause_ CODECFS_GUARDED_BY(mutex_);
+  unsigned late_ CODECFS_GUARDED_BY(mutex_) = 0;  // calls that did not return, since one did
+  std::chrono::steady_clock::time_point rests_until_ CODECFS_GUARDED_BY(mutex_);  // calls are refused
 };
 
 }  // namespace codecfs::filters

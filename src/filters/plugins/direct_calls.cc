@@ -13,9 +13,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/worker_process.h"
 #include "filters/plugins/netcdf_host.h"
 #include "filters/plugins/plugins.h"
 
@@ -43,20 +45,6 @@ SharedMutex& foreign_calls() {
 
 thread_local bool are_held = false;  // by this thread, in a PluginsHeld
 
-/// Holds the locks that permit a call of a library.
-class Turn {
- public:
-  explicit Turn(Mutex* turn) {
-    if (turn == nullptr || are_held) return;
-    others_ = std::shared_lock(foreign_calls());
-    own_ = std::unique_lock(*turn);
-  }
-
- private:
-  std::shared_lock<SharedMutex> others_;
-  std::unique_lock<Mutex> own_;
-};
-
 // Some functions read the first parameter even if there are none, so never pass a null pointer.
 const unsigned* pointer_to(std::span<const uint32_t> parameters) {
   static constexpr unsigned kNone = 0;
@@ -70,9 +58,27 @@ Result<std::vector<uint32_t>> returned(const std::string& path, size_t count, co
 
 }  // namespace
 
+class DirectCalls::Turn {
+ public:
+  explicit Turn(const DirectCalls& calls, size_t bytes = 0) {
+    if (Mutex* const turn = calls.library_.turn.get(); turn != nullptr && !are_held) {
+      others_ = std::shared_lock(foreign_calls());
+      own_ = std::unique_lock(*turn);
+    }
+    if (calls.seconds_ != 0) code_.emplace(calls.library_.path.c_str(), call_seconds(calls.seconds_, bytes));
+  }
+
+ private:
+  std::shared_lock<SharedMutex> others_;
+  std::unique_lock<Mutex> own_;
+  std::optional<LibraryCode> code_;  // not while the locks are awaited
+};
+
 void FilteredBytes::Release::operator()(void* bytes) const { release(bytes); }
 
-DirectCalls::DirectCalls(PluginLibrary library) : library_(std::move(library)) {
+DirectCalls::DirectCalls(PluginLibrary library, unsigned seconds) : library_(std::move(library)), seconds_(seconds) {
+  std::optional<LibraryCode> code;
+  if (seconds_ != 0) code.emplace(library_.path.c_str(), seconds_);
   for (const NCZ_codec_t& codec : library_.codecs)
     if (codec.NCZ_codec_initialize != nullptr) codec.NCZ_codec_initialize();
 }
@@ -92,7 +98,7 @@ Result<FilteredBytes> DirectCalls::run_filter(unsigned flags, std::span<const ui
   size_t capacity = in.size();
   FilteredBytes out;
   {
-    const Turn turn_held(library_.turn.get());
+    const Turn turn_held(*this, in.size());
     out.size = library_.hdf5->filter(flags, parameters.size(), pointer_to(parameters), in.size(), &capacity, &memory);
   }
   out.memory.reset(memory);
@@ -113,7 +119,7 @@ Result<std::vector<uint32_t>> DirectCalls::parameters_of(size_t codec, const std
   unsigned* values = nullptr;
   int status = 0;
   {
-    const Turn turn_held(library_.turn.get());
+    const Turn turn_held(*this);
     status = library_.codecs[codec].NCZ_codec_to_hdf5(json.c_str(), &count, &values);
   }
   const std::unique_ptr<unsigned, Free> owned(values);
@@ -125,7 +131,7 @@ Result<std::string> DirectCalls::codec_of(size_t codec, std::span<const uint32_t
   char* text = nullptr;
   int status = 0;
   {
-    const Turn turn_held(library_.turn.get());
+    const Turn turn_held(*this);
     status = library_.codecs[codec].NCZ_hdf5_to_codec(parameters.size(), pointer_to(parameters), &text);
   }
   const std::unique_ptr<char, Free> owned(text);
@@ -144,7 +150,7 @@ Result<std::vector<uint32_t>> DirectCalls::working_parameters(size_t codec, std:
   unsigned* values = nullptr;
   int status = 0;
   {
-    const Turn turn_held(library_.turn.get());
+    const Turn turn_held(*this);
     const NetcdfVariableInCall variable(chunk);
     status = library_.codecs[codec].NCZ_modify_parameters(NetcdfVariableInCall::kGroup, NetcdfVariableInCall::kVariable,
                                                           &visible_count, &visible, &count, &values);

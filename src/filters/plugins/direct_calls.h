@@ -12,6 +12,13 @@
 
 namespace codecfs::filters {
 
+/// Seconds that a call in a process that has only this limit may take, beside those for the bytes of a chunk.
+inline constexpr unsigned kCallSeconds = 60;
+/// The limit for a call with so many bytes; 0 if `seconds` is.
+inline unsigned call_seconds(unsigned seconds, size_t bytes) {
+  return seconds == 0 ? 0 : seconds + static_cast<unsigned>(bytes >> 20) * 8;
+}
+
 /// What a filter function returned, in its own memory.
 struct FilteredBytes {
   struct Release {
@@ -25,8 +32,9 @@ struct FilteredBytes {
 
 class DirectCalls final : public PluginCalls {
  public:
-  /// Calls NCZ_codec_initialize of all codecs.
-  explicit DirectCalls(PluginLibrary library);
+  /// Calls NCZ_codec_initialize of all codecs. `seconds`: a call that takes longer ends this worker process (see
+  /// call_seconds()); 0: no limit.
+  explicit DirectCalls(PluginLibrary library, unsigned seconds = 0);
 
   Result<FilteredBytes> run_filter(unsigned flags, std::span<const uint32_t> parameters, Bytes in, uint64_t most);
 
@@ -40,7 +48,11 @@ class DirectCalls final : public PluginCalls {
   [[nodiscard]] const PluginLibrary& library() const { return library_; }
 
  private:
+  /// Holds the locks that permit a call of the library, and limits its time.
+  class Turn;
+
   const PluginLibrary library_;
+  const unsigned seconds_;
 };
 
 }  // namespace codecfs::filters

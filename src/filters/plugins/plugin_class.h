@@ -12,8 +12,8 @@
 
 namespace codecfs::filters {
 
-/// The class that is used for this id; none if no plugin has it. Its functions are the plugin's if this process has
-/// loaded it; else they call the codec workers.
+/// The class that is used for this id; none if no plugin has it. Its functions call the plugin in this process if it
+/// may (use_plugins_in_process()), else the codec workers.
 std::optional<H5Z_class2_t> plugin_class(uint32_t id);
 
 /// The end of an H5Z_func_t: replaces its buffer, which is libhdf5's, by a copy of `out`. Returns the new size; 0 if

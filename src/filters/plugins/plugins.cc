@@ -1,18 +1,21 @@
 #include "filters/plugins/plugins.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
 #include "filters/core/filter.h"
 #include "filters/plugins/codec_workers.h"
-#include "filters/plugins/direct_calls.h"
 #include "filters/plugins/foreign_filter.h"
 #include "filters/plugins/forwarding_class.h"
+#include "filters/plugins/lazy_calls.h"
 #include "filters/plugins/plugin_class.h"
 #include "filters/plugins/plugin_library.h"
 #include "filters/plugins/plugin_path.h"
@@ -21,9 +24,12 @@
 namespace codecfs::filters {
 namespace {
 
-/// An HDF5 filter for libhdf5: the plugin's own class, or the workers that calls are forwarded to.
+// Most of the time of loading is spent waiting for other processes; a library that hangs must not delay the next one.
+constexpr size_t kLoadedAtOnce = 16;
+
+/// An HDF5 filter for libhdf5: of a library of this process, or the workers that calls are forwarded to.
 struct LentFilter {
-  std::optional<H5Z_class2_t> own;
+  std::shared_ptr<LazyCalls> own;
   std::shared_ptr<CodecWorkers> workers;
 };
 
@@ -33,12 +39,35 @@ class Search {
   std::map<uint32_t, LentFilter> lent;  // HDF5 filters in use
   /// The libraries in use.
   std::vector<Plugin> used;
-
-  explicit Search(bool in_process) : in_process_(in_process) {}
+  /// All that could be loaded.
+  std::vector<AcceptedPlugin> accepted;
 
   void run(std::span<const std::string> directories) {
     for (const std::string& directory : directories) collect(directory);
-    for (size_t i = 0; i < paths_.size(); ++i) load(paths_[i], shown_[i]);
+    load_all();
+    combine();
+  }
+
+  /// The same without loading: another process has done it.
+  void run(std::vector<AcceptedPlugin> found_there) {
+    for (AcceptedPlugin& plugin : found_there) {
+      Loaded loaded;
+      loaded.filter.own = std::make_shared<LazyCalls>(std::move(plugin.path), plugin.description.path);
+      loaded.plugin = {std::move(plugin.description), loaded.filter.own};
+      libraries_.push_back(std::move(loaded));
+    }
+    combine();
+  }
+
+ private:
+  struct Loaded {
+    Plugin plugin;
+    LentFilter filter;
+    mutable bool is_used = false;
+  };
+
+  /// Decides which library provides what.
+  void combine() {
     for (const Loaded& loaded : libraries_) take(loaded);
     for (const Loaded& loaded : libraries_) {
       const std::vector<PluginDescription::Codec>& codecs = loaded.plugin.description.codecs;
@@ -50,12 +79,6 @@ class Search {
       if (loaded.is_used) used.push_back(loaded.plugin);
   }
 
- private:
-  struct Loaded {
-    Plugin plugin;
-    LentFilter filter;
-    mutable bool is_used = false;
-  };
   struct CodecHalf {
     const Loaded* from = nullptr;
     size_t index = 0;
@@ -109,26 +132,36 @@ class Search {
     found.directories.push_back({directory, fmt::format("{} plugin{}", plugins, plugins == 1 ? "" : "s")});
   }
 
-  Result<Loaded> open(const std::string& path, const std::string& shown) const {
+  static Result<Loaded> open(const std::string& path, const std::string& shown) {
     Loaded loaded;
-    if (in_process_) {
-      CODECFS_ASSIGN(PluginLibrary library, open_plugin(path, shown));
-      loaded.plugin.description = describe(library);
-      loaded.filter.own = library.hdf5;
-      loaded.plugin.calls = std::make_shared<DirectCalls>(std::move(library));
-    } else {
-      CODECFS_ASSIGN(loaded.filter.workers, CodecWorkers::start(path, shown));
-      loaded.plugin.description = loaded.filter.workers->description();
-      loaded.plugin.calls = loaded.filter.workers;
-    }
+    CODECFS_ASSIGN(loaded.filter.workers, CodecWorkers::start(path, shown));
+    loaded.plugin = {loaded.filter.workers->description(), loaded.filter.workers};
     return loaded;
   }
 
-  void load(const std::string& path, const std::string& shown) {
-    Result<Loaded> loaded = open(path, shown);
-    if (!loaded) return set_aside(shown, loaded.error().reason);
-    for (const std::string& problem : loaded->plugin.description.problems) set_aside(shown, problem);
-    libraries_.push_back(*std::move(loaded));
+  void load_all() {
+    std::vector<Result<Loaded>> opened(paths_.size());
+    std::atomic<size_t> next = 0;
+    const auto work = [&] {
+      for (size_t i = next++; i < paths_.size(); i = next++) opened[i] = open(paths_[i], shown_[i]);
+    };
+    {
+      std::vector<std::jthread> others;
+      try {
+        while (others.size() + 1 < std::min(paths_.size(), kLoadedAtOnce)) others.emplace_back(work);
+      } catch (const std::system_error&) {  // use the threads that could be created
+      }
+      work();
+    }
+    for (size_t i = 0; i < paths_.size(); ++i) {
+      if (!opened[i]) {
+        set_aside(shown_[i], opened[i].error().reason);
+        continue;
+      }
+      for (const std::string& problem : opened[i]->plugin.description.problems) set_aside(shown_[i], problem);
+      accepted.push_back({paths_[i], opened[i]->plugin.description});
+      libraries_.push_back(*std::move(opened[i]));
+    }
   }
 
   void take(const Loaded& loaded) {
@@ -198,7 +231,6 @@ class Search {
     return name.empty() || is_registered_name(name) ? fmt::format("filter-{}", id) : name;
   }
 
-  const bool in_process_;
   std::vector<std::string> paths_;  // without links, as they are loaded
   std::vector<std::string> shown_;  // as they were found
   std::vector<Loaded> libraries_;
@@ -210,7 +242,9 @@ struct State {
   std::vector<std::string> directories CODECFS_GUARDED_BY(mutex);
   bool refused CODECFS_GUARDED_BY(mutex) = false;
   PluginSearch found CODECFS_GUARDED_BY(mutex);
-  bool in_process CODECFS_GUARDED_BY(mutex) = false;
+  std::function<std::vector<AcceptedPlugin>()> ask
+      CODECFS_GUARDED_BY(mutex);  // in processes that call plugins themselves
+  std::vector<AcceptedPlugin> accepted CODECFS_GUARDED_BY(mutex);
   std::vector<Plugin> used CODECFS_GUARDED_BY(mutex);
   std::map<uint32_t, LentFilter> lent CODECFS_GUARDED_BY(mutex);
   std::atomic<bool> loaded = false;
@@ -248,11 +282,15 @@ bool plugins_are_loaded() { return state().loaded.load(std::memory_order_acquire
 void load_plugins() {
   const LockGuard lock(state().mutex);
   if (plugins_are_loaded()) return;
-  Search search(state().in_process);
-  if (!state().refused) search.run(state().directories);
+  Search search;
+  if (!state().refused && state().ask)
+    search.run(state().ask());
+  else if (!state().refused)
+    search.run(state().directories);
   state().found = std::move(search.found);
   state().used = std::move(search.used);
   state().lent = std::move(search.lent);
+  state().accepted = std::move(search.accepted);
   state().loaded.store(true, std::memory_order_release);
 }
 
@@ -261,17 +299,23 @@ void finalize_plugins() {
   for (const Plugin& plugin : state().used) plugin.calls->finalize();
 }
 
-void use_plugins_in_process() {
+std::vector<AcceptedPlugin> accepted_plugins() {
+  load_plugins();
   const LockGuard lock(state().mutex);
-  state().in_process = true;
+  return state().accepted;
+}
+
+void use_plugins_in_process(std::function<std::vector<AcceptedPlugin>()> ask) {
+  const LockGuard lock(state().mutex);
+  state().ask = std::move(ask);
 }
 
 std::optional<H5Z_class2_t> plugin_class(uint32_t id) {
   const LockGuard lock(state().mutex);
   const auto found = state().lent.find(id);
   if (found == state().lent.end()) return std::nullopt;
-  if (found->second.workers == nullptr) return found->second.own;
-  const Result<H5Z_class2_t> made = forwarding_class(found->second.workers);
+  const Result<H5Z_class2_t> made =
+      found->second.own != nullptr ? found->second.own->hdf5_class() : forwarding_class(found->second.workers);
   if (made) return *made;
   log::warning("filter {}: {}", id, made.error().reason);
   return std::nullopt;

@@ -6,10 +6,12 @@
 // first one with a codec provides the codec; both belong together if they have the same HDF5 id. Registered filters
 // (the built-in ones) stay; a plugin only adds the part that they lack.
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/mutex.h"
+#include "filters/plugins/plugin_calls.h"
 
 namespace codecfs::filters {
 
@@ -21,9 +23,17 @@ std::vector<std::string> searched_directories();
 void refuse_plugins();
 bool plugins_are_refused();
 
-/// Makes this process load and call plugins itself: it crashes or hangs if one of them does. For processes that may do
-/// so. Same restriction.
-void use_plugins_in_process();
+/// A library that was loaded in a process of its own and described.
+struct AcceptedPlugin {
+  std::string path;  // absolute, without links
+  PluginDescription description;
+};
+/// In the order of the search, which runs if it did not.
+std::vector<AcceptedPlugin> accepted_plugins();
+
+/// Makes this process call plugins itself: it crashes if one of them does. For worker processes, which may do so. It
+/// searches nothing, but uses what `ask` returns, and loads each library when it is first called. Same restriction.
+void use_plugins_in_process(std::function<std::vector<AcceptedPlugin>()> ask);
 
 /// Searches and registers the plugins at the first call; concurrent calls wait for it. The lookups of filter.h call it.
 void load_plugins();

@@ -19,6 +19,7 @@
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/recode/kept_space.h"
 #include "base/endian.h"
+#include "base/worker_process.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -231,7 +232,12 @@ Result<> Recoding::copy(Progress& progress) {
   {
     std::vector<std::jthread> others;
     try {
-      while (others.size() + 1 < workers) others.emplace_back(work);
+      const uint32_t step = current_step();
+      while (others.size() + 1 < workers)
+        others.emplace_back([&work, step] {
+          join_step(step);
+          work();
+        });
     } catch (const std::system_error&) {  // use the threads that could be created
     }
     work();

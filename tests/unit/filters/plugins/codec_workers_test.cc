@@ -128,7 +128,10 @@ TEST(CodecWorkers, LimitsTheTimeOfACall) {
   const auto for_sleep = start(CODECFS_HOSTILE_FILTER, limits);
   ASSERT_NE(for_sleep, nullptr);
   EXPECT_EQ(failure(*for_sleep, "s"), " did not finish in time");
-  EXPECT_TRUE(decodes(*for_sleep));
+  EXPECT_TRUE(decodes(*for_sleep)) << "it costs its chunk";
+  EXPECT_EQ(failure(*for_sleep, "s"), " did not finish in time");
+  EXPECT_EQ(failure(*for_sleep, "s"), " did not finish in time");
+  EXPECT_EQ(failure(*for_sleep, "s"), " did not finish a call in time; it is called again 10 minutes later");
 }
 
 TEST(CodecWorkers, SeveralDecodeAtOnce) {
