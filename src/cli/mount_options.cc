@@ -118,6 +118,13 @@ const std::array kOwnOptions{
               [](MountArguments& arguments, const std::string& value) {
                 return set_text(arguments.options.objects.profile, "profile", value);
               }},
+    OwnOption{"absent=403",
+              "an object that may not be read is absent, as S3 answers without the right to list the bucket",
+              [](MountArguments& arguments, const std::string& value) -> Result<> {
+                if (value != "403") return fail(EINVAL, "-o absent={}: only 403 can mean that", value);
+                arguments.options.objects.absent_403 = true;
+                return {};
+              }},
     OwnOption{"connections=N", "requests to an object store at a time, 1 to 1024 (default 64)",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 unsigned number = 0;

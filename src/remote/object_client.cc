@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "remote/absence_check.h"
 #include "remote/object_requests.h"
 #include "remote/signature.h"
 
@@ -17,14 +18,6 @@ namespace {
 std::string_view unquoted(std::string_view etag) {
   if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') return etag.substr(1, etag.size() - 2);
   return etag;
-}
-
-/// What the server says of the identity of an object. Without an ETag: its time and size, marked by "~".
-std::string etag_of(const HttpResponse& response, uint64_t total) {
-  const std::string_view etag = response.header("etag");
-  if (!etag.empty()) return std::string(etag);
-  const std::string_view modified = response.header("last-modified");
-  return modified.empty() ? "" : fmt::format("~{} {}", modified, total);
 }
 
 /// Weak ETags and ours equal none in If-Match.
@@ -107,7 +100,9 @@ class RealClient final : public ObjectClient {
       return {};
     };
     CODECFS_ASSIGN(const ObjectResponse response, requests_->send(request));
-    if (!list) return fail(ENOENT, "{}: there is no such bucket", name(""));
+    if (!list)
+      return fail(EIO, "{}: the server answers a request for a list with status {}", name(prefix),
+                  response.http.status);
     return std::move(*list);
   }
 
@@ -120,15 +115,14 @@ class RealClient final : public ObjectClient {
       request.headers.push_back(
           {"If-Match", unquoted_in_put_ ? std::string(unquoted(condition.etag)) : condition.etag});
     CODECFS_ASSIGN(const ObjectResponse response, requests_->send(request));
-    if (response.http.status == 404)
-      return fail(response.error.code == "NoSuchBucket" ? ENOENT : ESTALE, "{}: there is no such {}", name(key),
-                  response.error.code == "NoSuchBucket" ? "bucket" : "object any more");
+    if (response.is_absent) return fail(ESTALE, "{}: there is no such object any more", name(key));
     if (response.http.status == 412) {
       CODECFS_ASSIGN(auto etag, etag_if_stored(key, content, response.is_repeated));
       if (etag) return *std::move(etag);
       return condition.is_new ? fail(EEXIST, "{}: exists", name(key))
                               : fail(ESTALE, "{}: was changed by another program", name(key));
     }
+    CODECFS_TRY(check_done(key, response));
     return std::string(response.http.header("etag"));
   }
 
@@ -140,9 +134,12 @@ class RealClient final : public ObjectClient {
   }
 
   Result<> remove(const std::string& key) override {
-    CODECFS_TRY(requests_->send({.method = "DELETE", .key = key}));
-    return {};
+    CODECFS_ASSIGN(const ObjectResponse response, requests_->send({.method = "DELETE", .key = key}));
+    return response.is_absent ? Result<>() : check_done(key, response);
   }
+
+  void rely_on(const std::string& key, const ObjectPart& part) override { absence_.rely_on(key, part); }
+  Result<> confirm_absences() override { return absence_.confirm(AbsenceCheck::Clock::now()); }
 
   [[nodiscard]] RequestStatistics& statistics() const override { return requests_->statistics(); }
 
@@ -165,11 +162,11 @@ class RealClient final : public ObjectClient {
       return fail(EOPNOTSUPP, "{}: the server sends more than the part of the object that was asked for", name(key));
     if (!response) return pass_on(response);
     HttpResponse& http = response->http;
+    if (response->is_absent) {
+      if (requests_->must_be_confirmed(*response)) CODECFS_TRY(confirm_absence(key, http.status));
+      return std::nullopt;
+    }
     switch (http.status) {
-      case 404:
-      case 410:
-        if (response->error.code == "NoSuchBucket") return fail(ENOENT, "{}: there is no such bucket", name(""));
-        return std::nullopt;
       case 304: {
         ObjectPart unchanged;
         unchanged.etag = known;
@@ -193,6 +190,20 @@ class RealClient final : public ObjectClient {
     part.bytes = std::move(http.body);
     if (range && part.bytes.size() > range->size) part.bytes.truncate(range->size);
     return part;
+  }
+
+  Result<> confirm_absence(const std::string& key, int status) {
+    const Result<> confirmed = absence_.confirm(AbsenceCheck::Clock::now());
+    if (confirmed || confirmed.error().code == EINTR) return confirmed;
+    return fail(confirmed.error().code == EACCES ? EACCES : EIO,
+                "{}: status {}, which is not taken for absent, as the server may not have the store now: {}", name(key),
+                status, confirmed.error().reason);
+  }
+
+  /// Whether a change has taken place.
+  [[nodiscard]] Result<> check_done(const std::string& key, const ObjectResponse& response) const {
+    if (response.http.status < 300) return {};
+    return fail(EIO, "{}: the server answers a change with status {}", name(key), response.http.status);
   }
 
   /// After a refusal: the ETag of the object if it has this content. An attempt whose answer was lost may have been the
@@ -268,7 +279,8 @@ class RealClient final : public ObjectClient {
     return part;
   }
 
-  std::unique_ptr<ObjectRequests> requests_;
+  const std::unique_ptr<ObjectRequests> requests_;
+  AbsenceCheck absence_{*requests_};
   std::atomic<bool> unquoted_ = false;  // in If-Match of GET
   std::atomic<bool> unquoted_in_put_ = false;
 };

@@ -32,6 +32,8 @@ struct ObjectOptions {
   bool anonymous = false;
   bool path_style = false;  // always so with an endpoint
   bool requester_pays = false;
+  bool absent_403 =
+      false;  // an object that may not be read is absent: S3's answer without the right to list the bucket
   size_t connections = 64;
   std::chrono::seconds retry_time{45};
   std::string cache_directory;                      // of a DiskCache; empty: none
@@ -81,9 +83,9 @@ class ObjectClient {
   [[nodiscard]] virtual std::string key_of(const std::string& prefix, const std::string& name) const {
     return prefix + name;
   }
-  /// None if the object does not exist. `range`: what is there of it, so it may be shorter at the end of the object;
-  /// empty for an object that ends before it. Without: the whole, EFBIG if it has more than `limit` bytes. `etag`:
-  /// ESTALE if the object has another one.
+  /// None if the object does not exist, which the server must say exactly (docs/object-stores.md). `range`: what is
+  /// there of it, so it may be shorter at the end of the object; empty for an object that ends before it. Without: the
+  /// whole, EFBIG if it has more than `limit` bytes. `etag`: ESTALE if the object has another one.
   virtual Result<std::optional<ObjectPart>> get(const std::string& key, std::optional<ObjectRange> range,
                                                 uint64_t limit, const std::string& etag = {}) = 0;
   /// The same, unless the object still has this ETag: then a part without bytes, with that ETag.
@@ -98,8 +100,14 @@ class ObjectClient {
   /// Tries with a new object of this key, which is removed afterwards, whether the server heeds WriteCondition, and in
   /// which form. EOPNOTSUPP if it does not: then put() must not be called with a condition.
   virtual Result<> check_conditions(const std::string& key) = 0;
-  /// It is no error if there is no such object.
+  /// It is no error if there is no such object, and the server says exactly that.
   virtual Result<> remove(const std::string& key) = 0;
+
+  /// From now on a server that is only believed if it still has the store (a web server, -o absent=403) is asked for
+  /// this object, which get() returned as a whole, before get() returns none: AbsenceCheck.
+  virtual void rely_on(const std::string& /*key*/, const ObjectPart& /*part*/) {}
+  /// The same for the objects that get() found absent before rely_on() was called. EIO, EACCES.
+  virtual Result<> confirm_absences() { return {}; }
 
   /// Names the object among those of all servers, without secrets.
   [[nodiscard]] virtual std::string identity_of(const std::string& key) const = 0;

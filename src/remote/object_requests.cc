@@ -20,8 +20,14 @@ constexpr unsigned kFirstContact = 4;  // attempts while the host has never answ
 constexpr std::chrono::seconds kLaterStall{30};
 
 bool is_answer(int status) {
-  return (status >= 200 && status < 300) || status == 304 || status == 404 || status == 410 || status == 412 ||
-         status == 416;
+  return (status >= 200 && status < 300) || status == 304 || status == 412 || status == 416;
+}
+
+/// Whether the keys of the request are the reason, so that others may succeed. Not AccessDenied: other keys of the same
+/// place have the same permissions.
+bool is_refusal_of_keys(const ObjectError& error) {
+  return error.code == "ExpiredToken" || error.code == "InvalidToken" || error.code == "TokenRefreshRequired" ||
+         error.code == "InvalidAccessKeyId" || error.code == "XAdminUserNotFound";
 }
 
 bool is_transient(int status, const ObjectError& error) {
@@ -61,6 +67,22 @@ RequestStatistics::Counter& counter_of(RequestStatistics& statistics, const Obje
 std::string_view value_of(const std::vector<std::pair<std::string, std::string>>& query, std::string_view name) {
   const auto found = std::ranges::find(query, name, [](const auto& pair) { return std::string_view(pair.first); });
   return found == query.end() ? std::string_view() : std::string_view(found->second);
+}
+
+/// The beginning of the text of a page, without its tags.
+std::string excerpt(std::string_view page) {
+  constexpr size_t kMost = 80;  // bytes
+  std::string text;
+  bool is_tag = false;
+  for (const char c : page.substr(0, kMost * 8)) {
+    if (text.size() == kMost) break;
+    if (c == '<') is_tag = true;
+    const bool is_space = is_tag || static_cast<unsigned char>(c) <= ' ';
+    if (!is_space || (!text.empty() && !text.ends_with(' '))) text += is_space ? ' ' : c;
+    if (c == '>') is_tag = false;
+  }
+  while (text.ends_with(' ')) text.pop_back();
+  return printable(text);
 }
 
 /// "503 SlowDown (Please reduce your request rate), request 4D2...".
@@ -204,10 +226,7 @@ Result<bool> ObjectRequests::learn_from(const HttpResponse& response, const Obje
       return true;
     }
   }
-  // Not AccessDenied: other keys of the same place have the same permissions.
-  const bool is_refused = error.code == "ExpiredToken" || error.code == "InvalidToken" ||
-                          error.code == "TokenRefreshRequired" || error.code == "InvalidAccessKeyId";
-  if (is_refused && credentials_ != nullptr && !attempt.has_new_keys) {
+  if (is_refusal_of_keys(error) && credentials_ != nullptr && !attempt.has_new_keys) {
     attempt.has_new_keys = true;
     credentials_->refused(attempt.credentials);
     CODECFS_ASSIGN(const Credentials others, credentials_->get());
@@ -215,6 +234,41 @@ Result<bool> ObjectRequests::learn_from(const HttpResponse& response, const Obje
            others.session_token != attempt.credentials.session_token;
   }
   return false;
+}
+
+/// In S3, only NoSuchKey means that: gateways answer 404 for a key that they do not know, a backend that they do not
+/// reach, and a missing bucket.
+bool ObjectRequests::says_absent(const ObjectRequest& request, const HttpResponse& response,
+                                 const ObjectError& error) const {
+  if (request.key.empty()) return false;
+  const bool is_forbidden = response.status == 403 && (!is_s3_ || error.code == "AccessDenied");
+  if (options_.absent_403 && is_forbidden && request.method == "GET") return true;
+  if (is_s3_) return response.status == 404 && error.code == "NoSuchKey";
+  return response.status == 404 || response.status == 410;
+}
+
+/// Why a response that is no answer is none.
+Error ObjectRequests::refusal(const HttpResponse& response, const ObjectError& error) const {
+  Error refused{EIO, description(response, error)};
+  const int status = response.status;
+  // A page of a web server may repeat the URL with its query.
+  if (error.code.empty() && is_s3_) {
+    const std::string said = excerpt({reinterpret_cast<const char*>(response.body.data()), response.body.size()});
+    if (!said.empty()) refused.reason += fmt::format(": \"{}\"", said);
+  }
+  if (status == 401 || status == 403 || status == 400) {
+    refused.code = EACCES;
+    if (status == 400 && error.code != "ExpiredToken" && error.code != "InvalidToken") refused.code = EIO;
+    if (credentials_ == nullptr && is_s3_) refused.reason += "; without -o anon the request would be signed";
+  }
+  if (is_refusal_of_keys(error)) refused.code = EACCES;
+  if (status == 405 || status == 501) refused.code = EOPNOTSUPP;
+  if (error.code == "NoSuchBucket") {
+    refused.reason = "there is no such bucket: " + refused.reason;
+  } else if (status == 404 || status == 410) {
+    refused.reason += "; only NoSuchKey would say that the object does not exist";
+  }
+  return refused;
 }
 
 std::unexpected<Error> ObjectRequests::give_up(const ObjectRequest& request, const Attempt& attempt,
@@ -246,25 +300,20 @@ Result<ObjectResponse> ObjectRequests::send(const ObjectRequest& request) {
           status >= 300
               ? parse_object_error({reinterpret_cast<const char*>(response->body.data()), response->body.size()})
               : ObjectError();
-      if (is_answer(status)) {
+      const bool is_absent = says_absent(request, *response, error);
+      if (is_absent || is_answer(status)) {
         const auto checked = status < 300 && request.check ? request.check(*response) : Result<>();
         if (checked) {
-          return ObjectResponse{std::move(*response), error, attempt.failures > 0};
+          return ObjectResponse{std::move(*response), error, attempt.failures > 0, is_absent};
         }
         failure = checked.error();
         goes_on = true;
       } else {
         CODECFS_ASSIGN(const bool can_succeed, learn_from(*response, error, attempt));
         if (can_succeed) continue;
-        failure = {EIO, description(*response, error)};
-        goes_on = is_transient(status, error);
+        failure = refusal(*response, error);
+        goes_on = is_transient(status, error) && failure.code != EOPNOTSUPP;
         asked = asked_wait(*response);
-        if (status == 401 || status == 403 || status == 400) {
-          failure.code = EACCES;
-          if (status == 400 && error.code != "ExpiredToken" && error.code != "InvalidToken") failure.code = EIO;
-          if (credentials_ == nullptr && is_s3_) failure.reason += "; without -o anon the request would be signed";
-        }
-        if (status == 405 || status == 501) failure.code = EOPNOTSUPP, goes_on = false;
       }
     }
     const auto wait = goes_on ? retries_.next_wait(attempt.began, ++attempt.failures, asked) : std::nullopt;

@@ -37,17 +37,23 @@ struct ObjectResponse {
   HttpResponse http;
   ObjectError error;         // of statuses from 400 on
   bool is_repeated = false;  // an earlier attempt may have taken effect
+  bool is_absent = false;    // the server says that there is no such object
 };
 
 class ObjectRequests {
  public:
   static Result<std::unique_ptr<ObjectRequests>> make(const ObjectUrl& url, const ObjectOptions& options);
 
-  /// Answers 2xx, 304, 404, 410, 412 and 416. Errors of object_client.h for all else. An Interruption of the thread
-  /// ends a GET or HEAD with EINTR.
+  /// Answers 2xx, 304, 412 and 416, and those that say that there is no such object. Errors of object_client.h for all
+  /// else. An Interruption of the thread ends a GET or HEAD with EINTR.
   Result<ObjectResponse> send(const ObjectRequest& request);
   [[nodiscard]] RequestStatistics& statistics() const { return *statistics_; }
   [[nodiscard]] bool is_s3() const { return is_s3_; }
+  /// Whether a response that says that an object is absent may be another program's than the store's, or be of missing
+  /// permissions: then AbsenceCheck must confirm it.
+  [[nodiscard]] bool must_be_confirmed(const ObjectResponse& response) const {
+    return response.is_absent && (!is_s3_ || response.http.status == 403);
+  }
   /// ObjectClient::identity_of().
   [[nodiscard]] std::string identity_of(const std::string& key) const;
   /// "s3://bucket/key", for messages.
@@ -57,6 +63,9 @@ class ObjectRequests {
   struct Attempt;
 
   ObjectRequests(ObjectEndpoint endpoint, const ObjectOptions& options, std::unique_ptr<HttpClient> http);
+  [[nodiscard]] bool says_absent(const ObjectRequest& request, const HttpResponse& response,
+                                 const ObjectError& error) const;
+  [[nodiscard]] Error refusal(const HttpResponse& response, const ObjectError& error) const;
   Result<HttpRequest> prepare(const ObjectRequest& request, Attempt& attempt);
   Result<bool> learn_from(const HttpResponse& response, const ObjectError& error, Attempt& attempt);
   Result<HttpResponse> send_once(const ObjectRequest& request, Attempt& attempt);

@@ -127,7 +127,10 @@ Result<std::unique_ptr<remote::ObjectFile>> open_object_file(std::shared_ptr<rem
                                                              const std::string& key, const std::string& name) {
   std::shared_ptr<remote::DiskCache> cache;
   if (const auto& directory = object_options().cache_directory; !directory.empty()) {
-    CODECFS_ASSIGN(cache, remote::DiskCache::open(directory, object_options().cache_bytes));
+    auto opened = remote::DiskCache::open(directory, object_options().cache_bytes);
+    // ENOENT would mean that there is no such object, and EINVAL in a folder that it is no dataset.
+    if (!opened) return fail(EIO, "-o cache_dir: {}", opened.error().reason);
+    cache = *std::move(opened);
   }
   return remote::ObjectFile::open(std::move(client), key, name, object_options().connections, std::move(cache));
 }

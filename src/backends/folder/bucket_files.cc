@@ -24,9 +24,8 @@ namespace {
 constexpr size_t kListings = 64;
 constexpr size_t kNames = size_t{1} << 16;
 constexpr uint64_t kMaxListed = 1'000'000;
-constexpr unsigned kMaxEmptyPages = 100;             // in a row
-constexpr size_t kAtOnce = 32;                       // requests
-constexpr std::chrono::seconds kFolderLifetime{30};  // for which a directory is known to be no store
+constexpr unsigned kMaxEmptyPages = 100;  // in a row
+constexpr size_t kAtOnce = 32;            // requests
 
 bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= NAME_MAX && name != "." && name != ".." && !name.contains('\0') &&
@@ -114,7 +113,7 @@ Result<Found> BucketFiles::found_directory(const std::string& key) const {
 /// By its metadata files, which are requested at the same time.
 Result<EntryKind> BucketFiles::kind_of_directory(const std::string& key) const {
   if (const auto known = kinds_.get(key))
-    if (known->kind != EntryKind::folder || Clock::now() - known->made < kFolderLifetime) return known->kind;
+    if (known->kind != EntryKind::folder || Clock::now() - known->made < kLifetime) return known->kind;
   constexpr std::array kFiles{zarr::kZarr3File, zarr::kArrayFile, zarr::kGroupFile};
   std::array<Result<std::optional<remote::ObjectPart>>, kFiles.size()> parts;
   remote::run_in_parallel(kFiles.size(), kFiles.size(), [&](size_t i) {

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <mutex>
+#include <thread>
 
+#include "remote/absence_check.h"
 #include "remote/signature.h"
 #include "support/environment.h"
 #include "support/http_server.h"
@@ -62,6 +64,154 @@ TEST(ObjectClient, AServerWithoutPartsIsToldSo) {
 TEST(ObjectClient, AbsenceIsNoError) {
   HttpServer server([](const ServedRequest&) { return http_answer(404, "<Error><Code>NoSuchKey</Code></Error>"); });
   EXPECT_FALSE(client_of(server)->get("k", {}, 10).value());
+}
+
+// What proxies, gateways and servers in another state say instead of NoSuchKey.
+TEST(ObjectClient, OnlyNoSuchKeyIsAbsence) {
+  struct Case {
+    int status;
+    const char* body;
+    int code;
+    const char* reason;
+  };
+  const std::vector<Case> cases{
+      {404, "default backend - 404", EIO, "default backend - 404"},
+      {404, "", EIO, "only NoSuchKey"},
+      {404, "<html><body><h1>404 Not Found</h1><hr>nginx</body></html>", EIO, "404 Not Found nginx"},
+      {404, "<Error><Code>NoSuchBucket</Code></Error>", EIO, "there is no such bucket"},
+      {404, "<Error><Code>NoSuchVersion</Code></Error>", EIO, "NoSuchVersion"},
+      {404, "<Error><Code>XAdminUserNotFound</Code><Message>No user exists</Message></Error>", EACCES,
+       "No user exists"},
+      {404, "<Error><Code>NoSuchKey</Code>", EIO, "404"},
+      {410, "<Error><Code>NoSuchKey</Code></Error>", EIO, "410"},
+      {403, "<Error><Code>NoSuchKey</Code></Error>", EACCES, "403"},
+  };
+  for (const Case& one : cases) {
+    HttpServer server([&](const ServedRequest&) { return http_answer(one.status, one.body); });
+    const auto client = client_of(server);
+    const std::string text = "content";
+    const auto outcome = [](const auto& result) -> Result<> {
+      if (!result) return std::unexpected(result.error());
+      return {};
+    };
+    const std::vector<Result<>> results{outcome(client->get("k", {}, 10)), outcome(client->list("k/", true, "")),
+                                        outcome(client->put("k", std::as_bytes(std::span(text)), {})),
+                                        client->remove("k")};
+    for (size_t i = 0; i < results.size(); ++i) {
+      ASSERT_FALSE(results[i]) << one.body << " " << i;
+      EXPECT_EQ(results[i].error().code, one.code) << one.body << " " << i;
+      EXPECT_NE(results[i].error().reason.find(one.reason), std::string::npos) << results[i].error().reason;
+    }
+    EXPECT_EQ(client->statistics().requests(), results.size()) << "none is repeated";
+  }
+}
+
+TEST(ObjectClient, AChangeWithAnotherAnswerHasNotTakenPlace) {
+  for (const int status : {304, 416}) {
+    HttpServer server([&](const ServedRequest&) { return http_answer(status); });
+    const auto client = client_of(server);
+    EXPECT_EQ(client->remove("k").error().code, EIO) << status;
+    EXPECT_EQ(client->put("k", {}, {}).error().code, EIO) << status;
+    EXPECT_EQ(client->list("k", true, "").error().code, EIO) << status;
+  }
+}
+
+TEST(ObjectClient, RemovingWhatIsNotThereIsNoError) {
+  HttpServer server([](const ServedRequest&) { return http_answer(404, "<Error><Code>NoSuchKey</Code></Error>"); });
+  EXPECT_TRUE(client_of(server)->remove("k"));
+  EXPECT_EQ(client_of(server)->put("k", {}, {.is_new = false, .etag = "\"1\""}).error().code, ESTALE);
+}
+
+/// A web server with the object "meta", which can be replaced or go away with the store.
+struct WebServer {
+  std::atomic<int> version = 1;
+  std::atomic<bool> has_store = true;
+  std::atomic<bool> has_etags = true;
+  std::atomic<int> checks = 0;
+  std::string sent;  // of the latest check
+  HttpServer server{[this](const ServedRequest& request) { return answer(request); }};
+
+  std::string answer(const ServedRequest& request) {
+    if (!has_store || request.target != "/meta") return http_answer(404, "<html>Not Found</html>");
+    if (!request.header("cache-control").empty()) {
+      ++checks;
+      sent = request.header("cache-control") + " " + request.header("if-none-match");
+    }
+    const std::string etag = fmt::format("\"{}\"", version.load());
+    if (has_etags && request.header("if-none-match") == etag) return http_answer(304, "", {{"ETag", etag}});
+    return http_answer(200, fmt::format("metadata {}", version.load()),
+                       has_etags ? Headers{{"ETag", etag}} : Headers{});
+  }
+  std::unique_ptr<ObjectClient> client(bool absent_403 = false) {
+    ObjectOptions options;
+    options.retry_time = std::chrono::seconds(1);
+    options.absent_403 = absent_403;
+    return ObjectClient::make({.is_s3 = false, .base = server.url(), .bucket = {}, .key = {}, .query = {}}, options)
+        .value();
+  }
+};
+
+TEST(ObjectClient, AWebServerIsBelievedWhileItHasTheMetadata) {
+  for (const bool has_etags : {true, false}) {
+    WebServer web;
+    web.has_etags = has_etags;
+    const auto client = web.client();
+    EXPECT_FALSE(client->get("a", {}, 10).value()) << "nothing is known yet";
+    const auto meta = client->get("meta", {}, 100).value();
+    client->rely_on("meta", *meta);
+    for (int i = 0; i < 20; ++i) EXPECT_FALSE(client->get("a", {}, 10).value());
+    EXPECT_EQ(web.checks, 1) << "one answers for those of the next second";
+    EXPECT_EQ(web.sent, has_etags ? "no-cache \"1\"" : "no-cache ");
+    EXPECT_TRUE(client->confirm_absences());
+
+    std::this_thread::sleep_for(AbsenceCheck::kValid);
+    web.has_store = false;
+    const auto gone = client->get("a", {}, 10);
+    ASSERT_FALSE(gone);
+    EXPECT_EQ(gone.error().code, EIO);
+    EXPECT_NE(gone.error().reason.find("/meta"), std::string::npos) << gone.error().reason;
+    web.has_store = true;
+    EXPECT_FALSE(client->get("a", {}, 10).value()) << "it heals";
+
+    std::this_thread::sleep_for(AbsenceCheck::kValid);
+    ++web.version;
+    const auto replaced = client->get("a", {}, 10);
+    ASSERT_FALSE(replaced);
+    EXPECT_EQ(replaced.error().code, EIO);
+    EXPECT_NE(replaced.error().reason.find("was replaced"), std::string::npos) << replaced.error().reason;
+  }
+}
+
+TEST(ObjectClient, ManyReadersShareTheCheck) {
+  WebServer web;
+  const auto client = web.client();
+  client->rely_on("meta", *client->get("meta", {}, 100).value());
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 16; ++i) readers.emplace_back([&] { EXPECT_FALSE(client->get("a", {}, 10).value()); });
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_LE(web.checks, 3);
+}
+
+TEST(ObjectClient, ForbiddenIsAbsentOnRequestWhileTheMetadataCanBeRead) {
+  std::atomic<bool> is_all_forbidden = false;
+  HttpServer server([&](const ServedRequest& request) {
+    if (request.target == "/bucket/meta" && !is_all_forbidden) return http_answer(200, "metadata", {{"ETag", "\"1\""}});
+    return http_answer(403, "<Error><Code>AccessDenied</Code></Error>");
+  });
+  EXPECT_EQ(client_of(server)->get("a", {}, 10).error().code, EACCES) << "only on request";
+  ObjectOptions options;
+  options.endpoint = server.url();
+  options.anonymous = true;
+  options.absent_403 = true;
+  const auto client =
+      ObjectClient::make({.is_s3 = true, .base = {}, .bucket = "bucket", .key = {}, .query = {}}, options).value();
+  client->rely_on("meta", *client->get("meta", {}, 100).value());
+  EXPECT_FALSE(client->get("a", {}, 10).value());
+  EXPECT_EQ(client->list("", true, "").error().code, EACCES);
+  EXPECT_EQ(client->remove("a").error().code, EACCES);
+  std::this_thread::sleep_for(AbsenceCheck::kValid);
+  is_all_forbidden = true;
+  EXPECT_EQ(client->get("a", {}, 10).error().code, EACCES);
 }
 
 TEST(ObjectClient, RefusalIsNoAbsence) {

@@ -14,6 +14,11 @@ namespace {
 
 constexpr size_t kAtOnce = 32;  // requests
 
+const ObjectTexts::Text& no_text() {
+  static const ObjectTexts::Text kNone = std::make_shared<const std::optional<std::string>>();
+  return kNone;
+}
+
 /// Whether a path of consolidated metadata stays in the store.
 bool is_key(std::string_view path) {
   for (size_t at = 0; at <= path.size();) {
@@ -37,6 +42,7 @@ const char* ObjectTexts::consolidated_file() const { return is_v3_ ? kZarr3File 
 Result<ObjectTexts::Read> ObjectTexts::read(const std::string& key) {
   CODECFS_ASSIGN(const auto part, client_->get(client_->key_of(prefix_, key), {}, kMaxMetadataBytes));
   if (!part) return Read{};
+  client_->rely_on(client_->key_of(prefix_, key), *part);
   return Read{.text = std::string(reinterpret_cast<const char*>(part->bytes.data()), part->bytes.size()),
               .etag = part->etag};
 }
@@ -58,6 +64,8 @@ Result<> ObjectTexts::open() {
     read_.put(kZarr3File, std::make_shared<const std::optional<std::string>>(std::move(root.text)));
   } else {
     prepare({kGroupFile, kArrayFile, kAttributesFile, ".nczgroup", ".nczarr"});
+    // Some of them may have been found absent before the first one was found.
+    CODECFS_TRY(client_->confirm_absences());
   }
   return {};
 }
@@ -87,26 +95,41 @@ Result<std::optional<ObjectTexts::Texts>> ObjectTexts::parse_consolidated(const 
   return texts;
 }
 
+/// What was read or written before; null if it must be read.
+ObjectTexts::Text ObjectTexts::kept(const std::string& key) {
+  if (Text text = read_.get(key)) return text;
+  const auto absent = absent_.get(key);
+  return absent && Clock::now() - *absent < kAbsentFor ? no_text() : nullptr;
+}
+
+void ObjectTexts::keep(const std::string& key, const Text& text) {
+  if (*text) {
+    read_.put(key, text, key.size() + (*text)->size());
+  } else {
+    read_.erase(key);
+    absent_.put(key, std::make_shared<const Clock::time_point>(Clock::now()));
+  }
+}
+
 Result<ObjectTexts::Text> ObjectTexts::get(const std::string& key) {
-  static const Text kNone = std::make_shared<const std::optional<std::string>>();
   {
     const SharedLock lock(mutex_);
     if (is_consolidated_) {
       const auto found = all_.find(key);
-      return found == all_.end() ? kNone : std::make_shared<const std::optional<std::string>>(found->second);
+      return found == all_.end() ? no_text() : std::make_shared<const std::optional<std::string>>(found->second);
     }
   }
   const bool is_of_v3 = name_of(key) == kZarr3File;
-  if ((is_v3_ && !is_of_v3) || (is_v2_ && is_of_v3)) return kNone;
-  if (Text known = read_.get(key)) return known;
+  if ((is_v3_ && !is_of_v3) || (is_v2_ && is_of_v3)) return no_text();
+  if (Text text = kept(key)) return text;
   CODECFS_ASSIGN(Read found, read(key));
   auto made = std::make_shared<const std::optional<std::string>>(std::move(found.text));
   const SharedLock lock(mutex_);
   // What was written meanwhile is newer.
   if (etags_.contains(key)) {
-    if (Text known = read_.get(key)) return known;
+    if (Text text = kept(key)) return text;
   }
-  read_.put(key, made, key.size() + (*made ? (*made)->size() : 0));
+  keep(key, made);
   return made;
 }
 
@@ -126,7 +149,16 @@ Result<bool> ObjectTexts::is_array(const std::string& key) {
     CODECFS_ASSIGN(const EntryKind kind, zarr3_node_type(**text));
     is_array = kind == EntryKind::variable;
   }
-  arrays_.put(key, std::make_shared<const bool>(is_array));
+  bool is_certain = text->has_value();
+  if (!is_certain) {
+    const SharedLock lock(mutex_);
+    is_certain = is_consolidated_;
+  }
+  if (!is_certain && !is_v3_) {
+    const Text group = kept(join_key(key, kGroupFile));
+    is_certain = group && *group;
+  }
+  if (is_certain) arrays_.put(key, std::make_shared<const bool>(is_array));
   return is_array;
 }
 
@@ -176,8 +208,8 @@ bool is_same_text(const std::optional<std::string>& text, const std::optional<st
 void ObjectTexts::set(const std::string& key, std::optional<std::string> text) {
   arrays_.erase(holder_of(key));
   if (!is_consolidated_) {
-    const uint64_t weight = key.size() + (text ? text->size() : 0);
-    read_.put(key, std::make_shared<const std::optional<std::string>>(std::move(text)), weight);
+    absent_.erase(key);
+    keep(key, std::make_shared<const std::optional<std::string>>(std::move(text)));
   } else if (text) {
     all_.insert_or_assign(key, std::move(*text));
   } else {

@@ -2,9 +2,11 @@
 // The metadata files of a store in an object store: all of them from one file if it has consolidated metadata, else
 // each when it is first asked for. Thread-safe.
 //
-// What this program writes is known here at once. A file is changed on the condition that it is still the one from
-// which the change was made (condition_for()), as other programs may change it too.
+// A file that does not exist is asked for again after kAbsentFor: another program may make it, and an answer may be
+// wrong. What this program writes is known here at once. A file is changed on the condition that it is still the one
+// from which the change was made (condition_for()), as other programs may change it too.
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,6 +27,8 @@ bool is_metadata_key(std::string_view key);
 
 class ObjectTexts {
  public:
+  static constexpr std::chrono::seconds kAbsentFor{5};
+
   /// `prefix`: what precedes the keys of the store in those of the bucket.
   ObjectTexts(std::shared_ptr<remote::ObjectClient> client, std::string prefix)
       : client_(std::move(client)), prefix_(std::move(prefix)) {}
@@ -63,11 +67,14 @@ class ObjectTexts {
   void note_consolidated();
 
  private:
+  using Clock = std::chrono::steady_clock;
   using Texts = std::map<std::string, std::string, std::less<>>;
   struct Read {
     std::optional<std::string> text;
     std::string etag;
   };
+  [[nodiscard]] Text kept(const std::string& key);
+  void keep(const std::string& key, const Text& text);
   [[nodiscard]] const char* consolidated_file() const;
   [[nodiscard]] Result<std::optional<Texts>> parse_consolidated(const std::string& text) const;
   Result<Read> read(const std::string& key);
@@ -85,7 +92,8 @@ class ObjectTexts {
   std::map<std::string, std::string> etags_ CODECFS_GUARDED_BY(mutex_);
   std::set<std::string> written_ CODECFS_GUARDED_BY(mutex_);  // since note_consolidated()
   LruMap<std::string, std::optional<std::string>> read_{size_t{1} << 16, uint64_t{64} << 20};
-  LruMap<std::string, bool> arrays_{size_t{1} << 16};  // what is_array() found
+  LruMap<std::string, Clock::time_point> absent_{size_t{1} << 16};  // files that do not exist; since when that is known
+  LruMap<std::string, bool> arrays_{size_t{1} << 16};               // what is_array() found of what has metadata
 };
 
 }  // namespace codecfs::zarr

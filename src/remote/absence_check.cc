@@ -1,0 +1,82 @@
+#include "remote/absence_check.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "remote/object_requests.h"
+#include "remote/signature.h"
+
+namespace codecfs::remote {
+namespace {
+
+/// Proxies that compress make ETags weak.
+std::string_view without_weakness(std::string_view etag) {
+  return etag.starts_with("W/") ? etag.substr(2) : etag;
+}
+
+}  // namespace
+
+std::string etag_of(const HttpResponse& response, uint64_t total) {
+  const std::string_view etag = response.header("etag");
+  if (!etag.empty()) return std::string(etag);
+  const std::string_view modified = response.header("last-modified");
+  return modified.empty() ? "" : fmt::format("~{} {}", modified, total);
+}
+
+void AbsenceCheck::rely_on(const std::string& key, const ObjectPart& part) {
+  Known known{.key = key, .etag = part.etag, .content = {}, .bytes = part.total};
+  if (part.etag.empty()) known.content = md5_hex(part.bytes.bytes());
+  const LockGuard lock(mutex_);
+  if (!known_ || requests_.is_s3()) known_ = std::move(known);
+}
+
+Result<> AbsenceCheck::confirm(Clock::time_point answered) {
+  for (;;) {
+    {
+      const LockGuard lock(mutex_);
+      if (!known_) return {};
+      if (confirmed_ && answered - *confirmed_ < kValid) return {};
+    }
+    const auto checked = checks_.run("", [this]() -> Result<std::monostate> {
+      CODECFS_TRY(check());
+      return std::monostate();
+    });
+    if (!checked) return std::unexpected(checked.error());
+  }
+}
+
+Result<> AbsenceCheck::check() {
+  Known known;
+  {
+    const LockGuard lock(mutex_);
+    known = *known_;
+  }
+  const Clock::time_point began = Clock::now();
+  ObjectRequest request{.key = known.key, .headers = {{"Cache-Control", "no-cache"}}, .max_body = known.bytes};
+  if (!known.etag.empty() && !known.etag.starts_with('~')) request.headers.push_back({"If-None-Match", known.etag});
+  const auto replaced = [&] {
+    return fail(EIO, "{} was replaced since it was read: unmount and mount again", requests_.name_of(known.key));
+  };
+  auto response = requests_.send(request);
+  if (!response && response.error().code == EFBIG && !requests_.is_s3()) return replaced();
+  if (!response && response.error().code != EFBIG) return pass_on(response);
+  if (response) {
+    const HttpResponse& http = response->http;
+    const bool is_unchanged = http.status == 304;
+    if (response->is_absent || (http.status != 200 && !is_unchanged))
+      return fail(http.status == 403 ? EACCES : EIO, "it answers {}, which was there, with status {}, too", requests_.name_of(known.key),
+                  http.status);
+    const std::string etag = etag_of(http, http.body.size());
+    const bool is_same = known.etag.empty() ? md5_hex(http.body.bytes()) == known.content
+                                            : without_weakness(etag) == without_weakness(known.etag);
+    // In a bucket, only the permission is in doubt.
+    if (!is_unchanged && !is_same && !requests_.is_s3()) return replaced();
+  }
+  const LockGuard lock(mutex_);
+  confirmed_ = began;
+  return {};
+}
+
+}  // namespace codecfs::remote
