@@ -134,31 +134,33 @@ class FolderSource final : public Source {
   Result<std::vector<std::string>> missing_sources(ObjectId id) override {
     return reading<&Source::missing_sources>(id);
   }
-  Result<VariablePtr> facts(ObjectId id) override { return reading<&Source::facts>(id); }
-  Result<ChunkInfo> locate(ObjectId id, uint64_t number) override { return reading<&Source::locate>(id, number); }
+  Result<VariablePtr> facts(ObjectId id) override { return reading_chunks<&Source::facts>(id); }
+  Result<ChunkInfo> locate(ObjectId id, uint64_t number) override {
+    return reading_chunks<&Source::locate>(id, number);
+  }
   Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
-    return reading<&Source::stored_chunks>(id, from, limit);
+    return reading_chunks<&Source::stored_chunks>(id, from, limit);
   }
   Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override {
-    return reading<&Source::fetch_chunk>(id, number);
+    return reading_chunks<&Source::fetch_chunk>(id, number);
   }
   Result<> expect(ObjectId id, std::span<const uint64_t> numbers) override {
-    return reading<&Source::expect>(id, numbers);
+    return reading_chunks<&Source::expect>(id, numbers);
   }
   Result<std::optional<UniqueFd>> open_stored(ObjectId id, uint64_t number) override {
-    return reading<&Source::open_stored>(id, number);
+    return reading_chunks<&Source::open_stored>(id, number);
   }
   Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
-    return reading<&Source::read_stored>(id, number);
+    return reading_chunks<&Source::read_stored>(id, number);
   }
   Result<std::optional<uint64_t>> stored_bytes(ObjectId id, uint64_t number) override {
-    return reading<&Source::stored_bytes>(id, number);
+    return reading_chunks<&Source::stored_bytes>(id, number);
   }
   Result<std::vector<uint64_t>> stored_shards(ObjectId id, uint64_t from, size_t limit) override {
-    return reading<&Source::stored_shards>(id, from, limit);
+    return reading_chunks<&Source::stored_shards>(id, from, limit);
   }
   Result<std::shared_ptr<const ContentReader>> open_shard(ObjectId id, uint64_t shard) override {
-    return reading<&Source::open_shard>(id, shard);
+    return reading_chunks<&Source::open_shard>(id, shard);
   }
   bool changed_outside(ObjectId id) override {
     const Result<Object> object = ids_.get(id);
@@ -320,6 +322,15 @@ class FolderSource final : public Source {
   template <auto kFunction, class... Args>
   Answer<kFunction, Args&...> reading(ObjectId id, Args&... args) {
     return call<kFunction>(kReading, id, args...);
+  }
+  /// The same for what readers of chunks ask: ESTALE if the dataset or the object is gone, as ENOENT would mean that
+  /// the chunk is not stored.
+  template <auto kFunction, class... Args>
+  Answer<kFunction, Args&...> reading_chunks(ObjectId id, Args&... args) {
+    auto inner = inner_of(id, kReading);
+    if (!inner && inner.error().code == ENOENT) inner.error().code = ESTALE;
+    if (!inner) return pass_on(inner);
+    return named(id, std::invoke(kFunction, *inner->source, inner->id, args...));
   }
   template <auto kFunction, class... Args>
   Answer<kFunction, Args&...> writing(ObjectId id, Args&... args) {

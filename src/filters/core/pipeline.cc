@@ -141,7 +141,11 @@ Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask) const try {
   Buffer buffer = std::move(stored);
   for (size_t i = stages_.size(); i-- > 0;) {
     if (!applied(i)) continue;
-    CODECFS_ASSIGN(buffer, stages_[i]->decode(std::move(buffer), decoded[i]));
+    auto done = stages_[i]->decode(std::move(buffer), decoded[i]);
+    // ENOENT, of a library that is gone, would mean that the chunk is not stored.
+    if (!done && done.error().code == ENOENT) done.error().code = EIO;
+    if (!done) return done;
+    buffer = *std::move(done);
   }
   if (chunk.exact && buffer.size() != *chunk.exact)
     return fail(EIO, "decoded to {} bytes, not {}", buffer.size(), *chunk.exact);

@@ -64,7 +64,7 @@ class Consolidation {
   Result<> collect(ObjectId group, const std::string& path, int depth) {
     if (depth > kMaxDepth) return fail(EFBIG, "{}: groups are nested deeper than {}", path, kMaxDepth);
     Result<std::vector<Attribute>> attributes = source_.group_attributes(group);
-    if (!attributes && attributes.error().code != EIO) return pass_on(attributes);
+    if (!attributes && !is_damage(attributes.error())) return pass_on(attributes);
     if (!attributes) warn(path, attributes.error());
     append(form_.of_group(path, attributes));
     CODECFS_ASSIGN(const std::vector<Entry> entries, source_.list(group));
@@ -86,7 +86,9 @@ class Consolidation {
     if (entry.kind == EntryKind::group) return collect(entry.object, path, depth + 1);
     if (entry.kind == EntryKind::variable) {
       CODECFS_ASSIGN(const VariablePtr variable, describe(source_, entry.object));
-      if (variable->unreadable_attributes) warn(path, *variable->unreadable_attributes);
+      const auto& unreadable = variable->unreadable_attributes;
+      if (unreadable && !is_damage(*unreadable)) return std::unexpected(*unreadable);
+      if (unreadable) warn(path, *unreadable);
       variables_.emplace(path, entry.object);
       append(form_.of_variable(path, *variable));
     } else {
@@ -94,6 +96,9 @@ class Consolidation {
     }
     return {};
   }
+
+  /// Whether attributes are left out, as they cannot be read. In an object store they may be readable again soon.
+  [[nodiscard]] bool is_damage(const Error& error) const { return error.code == EIO && source_.reads_at_once() == 0; }
 
   bool is_there(ObjectId group, const Entry& entry) {
     const Result<Entry> now = source_.find(group, entry.name);

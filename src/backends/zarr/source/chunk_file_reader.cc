@@ -56,6 +56,8 @@ Result<std::vector<uint64_t>> stored_chunks_of(OpenStore& store, const OpenArray
   if (facts.rectilinear) return stored_rectilinear(store.files(), array);
   const ChunkGrid& grid = facts.shards ? facts.shards->grid : facts.variable.grid;
   CODECFS_ASSIGN(auto files, list_chunks(store.files(), array.key, grid, facts.keys));
+  if (files.empty())
+    CODECFS_TRY(store.files().check_absence("", join_key(array.key, store.hierarchy().file_of(EntryKind::variable))));
   if (!facts.shards) return files;
   std::vector<uint64_t> numbers;
   for (const uint64_t shard : files) {
@@ -76,32 +78,47 @@ Result<std::vector<uint64_t>> stored_chunks_of(OpenStore& store, const OpenArray
   return fail(ENOMEM, "{}: no memory to list its chunks", array.key);
 }
 
+/// Of a chunk that was found absent.
+Result<> ChunkFileReader::check_absence(const OpenArray& array, uint64_t number) const {
+  const Array& facts = array.array;
+  std::string key;  // those of an irregular grid are in several files
+  if (!facts.rectilinear) key = facts.shards ? shard_key(array, shard_of(facts, number)) : chunk_key(array, number);
+  return store_.files().check_absence(key, join_key(array.key, store_.hierarchy().file_of(EntryKind::variable)));
+}
+
 Result<ChunkInfo> ChunkFileReader::locate(ObjectId variable, uint64_t number) {
   const auto lock = store_.using_keys();
-  CODECFS_ASSIGN(const auto array, store_.array(variable));
+  CODECFS_ASSIGN(const auto array, store_.array_with_chunks(variable));
   CODECFS_TRY(check_number(*array, number));
-  if (array->array.rectilinear) return locate_rectilinear(store_.files(), *array, number);
+  if (array->array.rectilinear) {
+    CODECFS_ASSIGN(const ChunkInfo info, locate_rectilinear(store_.files(), *array, number));
+    if (!info.stored) CODECFS_TRY(check_absence(*array, number));
+    return info;
+  }
   if (array->array.shards) {
     if (array->array.variable.unreadable) {  // perhaps with its index
       const std::string key = shard_key(*array, shard_of(array->array, number));
       CODECFS_ASSIGN(const bool is_stored, store_.files().has_file(key));
+      if (!is_stored) CODECFS_TRY(check_absence(*array, number));
       return ChunkInfo{.stored = is_stored, .stored_size = 0, .offset = {}, .filter_mask = 0};
     }
     if (const auto held = held_shards_.held(*array, number))
       return ChunkInfo{
           .stored = *held != nullptr, .stored_size = *held ? (*held)->size() : 0, .offset = {}, .filter_mask = 0};
     CODECFS_ASSIGN(const auto place, store_.shards().locate(*array, number));
+    if (!place) CODECFS_TRY(check_absence(*array, number));
     if (!place) return ChunkInfo{};
     return ChunkInfo{.stored = true, .stored_size = place->size, .offset = place->offset, .filter_mask = 0};
   }
   CODECFS_ASSIGN(const auto stored, store_.files().locate(chunk_key(*array, number)));
+  if (!stored) CODECFS_TRY(check_absence(*array, number));
   if (!stored) return ChunkInfo{};
   return ChunkInfo{.stored = true, .stored_size = stored->bytes, .offset = stored->offset, .filter_mask = 0};
 }
 
 Result<std::vector<uint64_t>> ChunkFileReader::stored_chunks(ObjectId variable, uint64_t from, size_t limit) {
   const auto lock = store_.using_keys();
-  CODECFS_ASSIGN(const auto array, store_.array(variable));
+  CODECFS_ASSIGN(const auto array, store_.array_with_chunks(variable));
   const bool is_flat = !array->array.shards && !array->array.rectilinear && array->array.keys.separator == '.';
   return store_.listings().next(
       store_.files(), array->key, is_flat,
@@ -115,7 +132,7 @@ Result<std::vector<uint64_t>> ChunkFileReader::stored_chunks(ObjectId variable, 
 
 Result<> ChunkFileReader::expect(ObjectId variable, std::span<const uint64_t> numbers) {
   const auto lock = store_.using_keys();
-  CODECFS_ASSIGN(const auto array, store_.array(variable));
+  CODECFS_ASSIGN(const auto array, store_.array_with_chunks(variable));
   // Those of irregular grids are parts of several files.
   const bool waits = store_.files().reads_at_once() > 0;
   if (!waits || array->array.rectilinear || array->array.variable.unreadable) return {};
@@ -139,7 +156,7 @@ Result<DecodedChunk> ChunkFileReader::fetch_chunk(ObjectId variable, uint64_t nu
   std::vector<RectilinearPiece> pieces;
   {
     const auto lock = store_.using_keys();
-    CODECFS_ASSIGN(array, store_.array(variable));
+    CODECFS_ASSIGN(array, store_.array_with_chunks(variable));
     if (const auto& why = array->array.variable.unreadable) return std::unexpected(*why);
     CODECFS_TRY(check_number(*array, number));
     if (array->array.rectilinear) {
@@ -147,6 +164,7 @@ Result<DecodedChunk> ChunkFileReader::fetch_chunk(ObjectId variable, uint64_t nu
     } else {
       CODECFS_ASSIGN(stored, read_encoded(*array, number));
     }
+    if (!stored && pieces.empty()) CODECFS_TRY(check_absence(*array, number));
   }
   if (!pieces.empty()) {
     uint64_t size = 0;
@@ -164,7 +182,7 @@ Result<DecodedChunk> ChunkFileReader::fetch_chunk(ObjectId variable, uint64_t nu
 
 Result<std::optional<uint64_t>> ChunkFileReader::stored_bytes(ObjectId variable, uint64_t number) {
   const auto lock = store_.using_keys();
-  CODECFS_ASSIGN(const auto array, store_.array(variable));
+  CODECFS_ASSIGN(const auto array, store_.array_with_chunks(variable));
   if (!array->has_exact_encoding()) return std::nullopt;
   CODECFS_TRY(check_number(*array, number));
   if (array->array.shards) {
@@ -180,7 +198,7 @@ Result<std::optional<uint64_t>> ChunkFileReader::stored_bytes(ObjectId variable,
 
 Result<std::optional<uint64_t>> ChunkFileReader::stored_offset(ObjectId variable, uint64_t number) {
   const auto lock = store_.using_keys();
-  CODECFS_ASSIGN(const auto array, store_.array(variable));
+  CODECFS_ASSIGN(const auto array, store_.array_with_chunks(variable));
   if (!array->has_exact_encoding()) return std::nullopt;
   CODECFS_TRY(check_number(*array, number));
   if (array->array.shards) return std::nullopt;
@@ -189,7 +207,7 @@ Result<std::optional<uint64_t>> ChunkFileReader::stored_offset(ObjectId variable
 
 Result<std::optional<UniqueFd>> ChunkFileReader::open_stored(ObjectId variable, uint64_t number) {
   const auto lock = store_.using_keys();
-  CODECFS_ASSIGN(const auto array, store_.array(variable));
+  CODECFS_ASSIGN(const auto array, store_.array_with_chunks(variable));
   if (!array->has_exact_encoding() || array->array.shards) return std::nullopt;
   CODECFS_TRY(check_number(*array, number));
   return store_.files().open_plain(chunk_key(*array, number));
@@ -197,10 +215,11 @@ Result<std::optional<UniqueFd>> ChunkFileReader::open_stored(ObjectId variable, 
 
 Result<std::optional<Buffer>> ChunkFileReader::read_stored(ObjectId variable, uint64_t number) {
   const auto lock = store_.using_keys();
-  CODECFS_ASSIGN(const auto array, store_.array(variable));
+  CODECFS_ASSIGN(const auto array, store_.array_with_chunks(variable));
   if (!array->has_exact_encoding()) return std::nullopt;
   CODECFS_TRY(check_number(*array, number));
   CODECFS_ASSIGN(std::optional<Buffer> stored, read_encoded(*array, number));
+  if (!stored) CODECFS_TRY(check_absence(*array, number));
   if (!stored) return fail(ENOENT, "{}: is not stored", chunk_name(*array, number));
   return stored;
 }

@@ -30,6 +30,7 @@ class ChunkFileReader {
   Result<std::optional<UniqueFd>> open_stored(ObjectId variable, uint64_t number);
 
  private:
+  [[nodiscard]] Result<> check_absence(const OpenArray& array, uint64_t number) const;
   Result<std::optional<Buffer>> read_encoded(const OpenArray& array, uint64_t number);
 
   OpenStore& store_;

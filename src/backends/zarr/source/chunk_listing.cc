@@ -35,7 +35,8 @@ bool is_chunk(const Store& store, const std::string& directory, const char* name
   const std::string key = join_key(directory, name);
   if (type == EntryType::unknown) {
     const auto status = store.stat(key);
-    if (!status || !*status) return !status;  // list inaccessible files: reading them reports the error
+    // Inaccessible files, and links to files that are not there, are listed: reading them reports the error.
+    if (!status || !*status) return !status || store.passes_link(key);
     if (S_ISREG((*status)->st_mode)) return true;
   }
   warn_not_a_chunk(store, directory, key);

@@ -1,6 +1,7 @@
 #include "backends/zarr/source/hierarchy.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 #include "backends/api/names.h"
@@ -93,7 +94,7 @@ Result<> Hierarchy::for_each(const std::string& group,
     if (!goes_on || type == Store::EntryType::file || type == Store::EntryType::special) return {};
     const std::string key = join_key(group, name);
     const auto kind = kind_of(key);
-    if (!kind && kind.error().code == EINTR) return std::unexpected(kind.error());
+    if (!kind && !is_of_member(key, kind.error())) return std::unexpected(kind.error());
     if (!kind) {  // a link to itself or an inaccessible directory must not hide the other members
       log::warning("{}: left out of the listing: {}", key, kind.error().reason);
       return {};
@@ -109,6 +110,15 @@ Result<> Hierarchy::for_each(const std::string& group,
     goes_on = visit(std::string_view(name), **kind);
     return {};
   });
+}
+
+/// Whether an error of kind_of() concerns the member alone, and not the store, in which it may be found later.
+bool Hierarchy::is_of_member(const std::string& key, const Error& error) const {
+  if (error.code == EINTR) return false;
+  constexpr int kOfStore[] = {ESTALE, ENOTCONN, ETIMEDOUT, EHOSTDOWN, ENODEV, ENXIO, EMFILE, ENFILE, ENOMEM};
+  if (store_.reads_at_once() == 0) return std::ranges::find(kOfStore, error.code) == std::ranges::end(kOfStore);
+  // Of an object store, only what was read can be damaged.
+  return format_ == ZarrFormat::v3 && store_.has_file(join_key(key, kZarr3File)).value_or(false);
 }
 
 Result<std::optional<Hierarchy::Member>> Hierarchy::find(const std::string& group, std::string_view entry) const {

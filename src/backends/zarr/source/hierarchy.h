@@ -73,6 +73,7 @@ class Hierarchy {
 
  private:
   Result<bool> holds_members(const std::string& key) const;
+  [[nodiscard]] bool is_of_member(const std::string& key, const Error& error) const;
 
   const Store& store_;
   const ZarrFormat format_;

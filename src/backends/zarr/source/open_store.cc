@@ -88,6 +88,12 @@ Result<ArrayPtr> OpenStore::array(ObjectId id) {
   return load(object.key, id);
 }
 
+Result<ArrayPtr> OpenStore::array_with_chunks(ObjectId id) {
+  auto found = array(id);
+  if (!found && found.error().code == ENOENT) found.error().code = ESTALE;
+  return found;
+}
+
 Result<ArrayPtr> OpenStore::current_array(ObjectId id) {
   CODECFS_ASSIGN(const Object object, objects_.get(id));
   if (object.kind != EntryKind::variable) return fail(ENOENT, "{}: is not an array", object.key);

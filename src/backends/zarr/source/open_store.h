@@ -60,6 +60,9 @@ class OpenStore {
 
   // --- Arrays. ENOENT if there is none; EIO if its metadata is damaged.
 
+  /// array() for readers of chunks: ESTALE if there is none, as ENOENT would mean that the chunk is not stored.
+  Result<ArrayPtr> array_with_chunks(ObjectId id);
+
   /// The array as it was when it was last read: chunk numbers refer to its grid.
   Result<ArrayPtr> array(ObjectId id);
   /// Reads the array again. array() returns the new state only if .zarray is unchanged or the old state was dropped.

@@ -37,7 +37,7 @@ Result<> for_each_written(const OpenArray& array, const std::string& key, Bytes 
 }  // namespace
 
 Result<ArrayPtr> ShardFiles::shown(ObjectId variable) {
-  CODECFS_ASSIGN(ArrayPtr array, store_.array(variable));
+  CODECFS_ASSIGN(ArrayPtr array, store_.array_with_chunks(variable));
   if (array->array.shards && held_.holds_any(*array)) CODECFS_TRY(held_.write_shards());
   return array;
 }
@@ -56,7 +56,9 @@ Result<std::shared_ptr<const ContentReader>> ShardFiles::open(ObjectId variable,
   const auto lock = store_.using_keys();
   CODECFS_ASSIGN(const ArrayPtr array, shown(variable));
   CODECFS_TRY(check_shard_number(*array, shard));
-  CODECFS_ASSIGN(std::shared_ptr<const ContentReader> file, store_.files().open_file(shard_key(*array, shard)));
+  const std::string key = shard_key(*array, shard);
+  CODECFS_ASSIGN(std::shared_ptr<const ContentReader> file, store_.files().open_file(key));
+  if (!file) CODECFS_TRY(store_.files().check_absence(key, join_key(array->key, kZarr3File)));
   return file;
 }
 

@@ -155,6 +155,15 @@ Result<std::unique_ptr<Store>> DirectoryStore::below(const std::string& key) con
   return std::make_unique<DirectoryStore>(std::move(store));
 }
 
+Result<> DirectoryStore::check_absence(const std::string& key, const std::string& beside) const {
+  struct stat status;
+  if (::fstatat(root_.get(), c_path(key), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode))
+    return fail(EIO, "{}: is a symbolic link to a file that is not there", key);
+  if (::fstatat(root_.get(), c_path(beside), &status, 0) == 0) return {};
+  if (!means_absent(errno)) return fail_errno(errno, "{}", beside);
+  return fail(ESTALE, "{}: is not there any more: another program has removed it, or unmounted the filesystem", beside);
+}
+
 Result<> DirectoryStore::may_change(const std::string& key) const {
   if (::faccessat(root_.get(), c_path(key), W_OK | X_OK, AT_EACCESS) == 0) return {};
   const int code = errno;

@@ -28,6 +28,7 @@ class DirectoryStore final : public Store {
   [[nodiscard]] Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const override;
   [[nodiscard]] Result<std::optional<UniqueFd>> open_plain(const std::string& key) const override;
   [[nodiscard]] Result<std::shared_ptr<const StoredFile>> open_file(const std::string& key) const override;
+  [[nodiscard]] Result<> check_absence(const std::string& key, const std::string& beside) const override;
   [[nodiscard]] Result<> may_change(const std::string& key) const override;
   Result<> for_each(const std::string& key,
                     const std::function<Result<>(const char* name, EntryType type)>& visit) const override;

@@ -78,6 +78,11 @@ class Store {
   [[nodiscard]] virtual Result<std::shared_ptr<const StoredFile>> reopen_file(const std::string& key) const {
     return open_file(key);
   }
+  /// Whether a file that was found absent is not there, as opposed to the store: ESTALE if `beside`, a file that was
+  /// there, is not any more; EIO if the file is a link to one that is not there.
+  [[nodiscard]] virtual Result<> check_absence(const std::string& /*key*/, const std::string& /*beside*/) const {
+    return {};
+  }
   /// Whether another program was found to have changed the file since it was first read here, or since the last call.
   virtual bool take_changed(const std::string& /*key*/) const { return false; }
   /// EROFS with the reason if entries of a directory cannot be changed.

@@ -189,6 +189,38 @@ TEST_F(ZarrSourceTest, NestedChunks) {
   EXPECT_EQ(chunk_error("v", 6).code, ENOENT);
 }
 
+TEST_F(ZarrSourceTest, AChunkIsAbsentOnlyWhileItsArrayIsThere) {
+  for (const char* const removed : {"v/.zarray", "v", ""}) {
+    put(".zgroup", kGroup);
+    put("v/.zarray", zarray("[4]", "[2]", "\"|u1\""));
+    put("v/0", "ab");
+    source_.reset();
+    const ObjectId v = find("v").object;
+    EXPECT_EQ(chunk("v", 0), "ab");
+    EXPECT_EQ(source().fetch_chunk(v, 1).error().code, ENOENT);
+    EXPECT_FALSE(source().locate(v, 1)->stored);
+    files::remove_all(root_ / removed);
+    EXPECT_EQ(source().fetch_chunk(v, 1).error().code, ESTALE) << removed;
+    EXPECT_EQ(source().locate(v, 1).error().code, ESTALE) << removed;
+    if (files::exists(root_ / "v")) files::remove(root_ / "v/0");
+    EXPECT_EQ(source().fetch_chunk(v, 0).error().code, ESTALE) << removed;
+    EXPECT_FALSE(source().stored_chunks(v, 0, 10)) << removed;
+    files::create_directory(root_);
+  }
+}
+
+TEST_F(ZarrSourceTest, ALinkToAFileThatIsNotThereIsAnError) {
+  put("v/.zarray", zarray("[4]", "[2]", "\"|u1\""));
+  put("v/0", "ab");
+  files::create_symlink("elsewhere/1", root_ / "v/1");
+  const ObjectId v = find("v").object;
+  EXPECT_EQ(source().locate(v, 1).error().code, EIO);
+  EXPECT_NE(chunk_error("v", 1).reason.find("v/1: is a symbolic link"), std::string::npos);
+  EXPECT_EQ(*source().stored_chunks(v, 0, 10), (std::vector<uint64_t>{0, 1})) << "it is not taken for absent";
+  put("v/elsewhere/1", "cd");
+  EXPECT_EQ(chunk("v", 1), "cd");
+}
+
 TEST_F(ZarrSourceTest, AListingSeesChangesAndSurvivesThem) {
   put("v/.zarray", zarray("[1000]", "[1]", "\"|u1\""));
   put("w/.zarray", zarray("[1000]", "[1]", "\"|u1\""));

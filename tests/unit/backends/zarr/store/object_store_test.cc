@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/zarr/source/hierarchy.h"
 #include "support/memory_objects.h"
 
 namespace codecfs::zarr {
@@ -54,6 +55,31 @@ TEST(ObjectStore, ListsALargeArrayInParallel) {
   EXPECT_FALSE(store->locate("a/7.70").value());
   EXPECT_TRUE(store->locate("a/59.199").value());
   EXPECT_EQ(objects->lists, before);
+}
+
+TEST(ObjectStore, AnAbsentMetadataFileIsAskedForAgain) {
+  const auto [objects, store] = open_large('.', 2, 2);
+  EXPECT_FALSE(store->stat("a/.zattrs").value());
+  const int before = objects->gets;
+  EXPECT_FALSE(store->stat("a/.zattrs").value());
+  EXPECT_EQ(objects->gets, before) << "not at once";
+  objects->set("s/a/.zattrs", "{}");
+  std::this_thread::sleep_for(ObjectTexts::kAbsentFor + std::chrono::milliseconds(100));
+  EXPECT_TRUE(store->stat("a/.zattrs").value());
+}
+
+TEST(ObjectStore, AMemberThatCannotBeReadIsNotLeftOut) {
+  const auto [objects, store] = open_large('.', 2, 2);
+  const Hierarchy hierarchy(*store, ZarrFormat::v2);
+  objects->before = [](std::string_view method, const std::string& key) -> Result<> {
+    if (method == "GET" && key == "s/a/.zarray") return fail(EIO, "the server is away");
+    return {};
+  };
+  EXPECT_EQ(hierarchy.for_each("", [](auto, auto) { return true; }).error().code, EIO);
+  objects->before = {};
+  int found = 0;
+  EXPECT_TRUE(hierarchy.for_each("", [&](auto, auto) { return ++found > 0; }));
+  EXPECT_EQ(found, 1);
 }
 
 TEST(ObjectStore, ListsWhatIsOutsideOfAShapeWhenItChanges) {
