@@ -14,9 +14,9 @@ struct NamedFile {
   const File& file;
 };
 
-/// Gives the name of the old file to the new one, and removes the old one. Both are in `directory`; durable after
-/// sync(directory). ESTALE if another program has put other files in their places, also between a check and the call
-/// that follows: then the names are as that program left them.
+/// Gives the name of the old file to the new one, and removes the old one if it can. Both are in `directory`; durable
+/// after sync(directory). ESTALE if another program has put other files in their places, also between a check and the
+/// call that follows: then the names are as that program left them.
 Result<> replace_file(FileIo& io, const File& directory, const NamedFile& by, const NamedFile& old);
 
 /// Gives a complete file a name at which there is none: the first of rescued_name() that is free. Returns it. Durable

@@ -51,7 +51,7 @@ constexpr std::array kAllowed{
     "getrandom", "uname", "sysinfo", "getuid", "geteuid", "getgid", "getegid", "getrlimit", "ugetrlimit"};
 
 // Beside the file calls, what a process that works with files needs.
-constexpr std::array kAllowedWithFiles{"getdents64", "getcwd", "memfd_create", "syncfs",
+constexpr std::array kAllowedWithFiles{"getdents64", "getcwd", "memfd_create", "syncfs", "flistxattr",
                                        // To give up capabilities after the filter was installed.
                                        "capset"};
 

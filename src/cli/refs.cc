@@ -6,12 +6,15 @@
 #include <memory>
 
 #include "base/file_io.h"
+#include "base/file_name.h"
 #include "base/human.h"
 #include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/dataset_options.h"
 #include "cli/report.h"
+#include "commands/copy_access.h"
 #include "commands/parquet_references.h"
+#include "commands/partial.h"
 #include "commands/references.h"
 #include "commands/workers.h"
 
@@ -78,7 +81,9 @@ class RefsCommand final : public Command {
     }
     if (!is_parquet_) return write_json(std::move(source));
     CODECFS_ASSIGN(const auto sink, commands::make_parquet_references(output_, url_));
-    return commands::collect_references(std::move(source), *sink);
+    auto written = commands::collect_references(std::move(source), *sink);
+    if (written) CODECFS_TRY(commands::open_to_readers(output_, source_));
+    return written;
   }
 
   Result<commands::References> write_json(std::unique_ptr<Source> source) {
@@ -86,9 +91,12 @@ class RefsCommand final : public Command {
     struct stat status{};
     if (!output_.empty() && lstat(output_.c_str(), &status) == 0)
       return fail(EEXIST, "{}: exists; remove it or choose another name", output_);
-    const std::string partial = output_ + ".codecfs-refs-partial";
-    std::FILE* const file = output_.empty() ? stdout : std::fopen(partial.c_str(), "we");
+    const auto [directory, name] = commands::split_path(output_);
+    const std::string partial = directory + "/" + fitted_name("", name, ".codecfs-refs-partial");
+    if (!output_.empty()) (void)std::remove(partial.c_str());  // left by a process that was killed
+    std::FILE* const file = output_.empty() ? stdout : std::fopen(partial.c_str(), "wxe");
     if (file == nullptr) return fail_errno(errno, "{}", partial);
+    if (!output_.empty() && fchmod(fileno(file), S_IRUSR | S_IWUSR) != 0) return fail_errno(errno, "{}", partial);
     const auto sink = commands::make_json_references(url_, [&](std::string_view text) -> Result<> {
       if (std::fwrite(text.data(), 1, text.size(), file) != text.size()) return fail_errno(errno, "cannot write");
       return {};
@@ -99,8 +107,10 @@ class RefsCommand final : public Command {
       return written;
     }
     if (std::fclose(file) != 0 && written) written = fail_errno(errno, "{}", partial);
-    if (written)
-      if (const Result<> renamed = rename_new(partial, output_); !renamed) written = std::unexpected(renamed.error());
+    Result<> done;
+    if (written) done = commands::open_to_readers(partial, source_);
+    if (written && done) done = rename_new(partial, output_);
+    if (!done) written = std::unexpected(done.error());
     if (!written) std::remove(partial.c_str());
     return written;
   }

@@ -183,12 +183,14 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
   return convert_tree(std::move(source), info, std::move(options), resumed,
                       [&](fs::View view) -> Result<ConvertTarget*> {
                         if (format == DatasetFormat::zarr || format == DatasetFormat::zarr3) {
-                          if (!resumed && mkdir(partial.path().c_str(), 0777) != 0)
+                          if (!resumed && mkdir(partial.path().c_str(), 0700) != 0)
                             return fail_errno(errno, "{}", partial.path());
                           CODECFS_ASSIGN(target, make_directory_target(partial.path(), partial.is_of_this_boot()));
                           return target.get();
                         }
                         if (!resumed) CODECFS_TRY(create_source(partial.path(), name_of(format)));
+                        if (!resumed && chmod(partial.path().c_str(), 0600) != 0)
+                          return fail_errno(errno, "{}", partial.path());
                         CODECFS_ASSIGN(std::unique_ptr<Source> made, open_source(partial.path(), true));
                         CODECFS_TRY(made->writable());
                         // What an interruption loses is made again by --resume.
@@ -253,7 +255,7 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
   CODECFS_ASSIGN(Partial partial, Partial::begin(destination, identity_of(*source, name, options), options.resume));
   Result<Converted> done = convert_into(partial, std::move(source), name, std::move(options));
   if (done) {
-    CODECFS_TRY(partial.finish());
+    CODECFS_TRY(partial.finish(name));
     return done;
   }
   const Error& error = done.error();
@@ -266,8 +268,8 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
                 partial.path());
   return fail(error.code,
               "{}; what was done so far is in {}: if the error does not last, --resume goes on with it; "
-              "else remove it and {}.json",
-              error.reason, partial.path(), partial.path());
+              "else remove: {}",
+              error.reason, partial.path(), partial.leftovers());
 }
 
 }  // namespace codecfs::commands

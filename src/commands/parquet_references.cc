@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "base/file_io.h"
+#include "base/file_name.h"
 #include "commands/parquet_writer.h"
+#include "commands/partial.h"
 #include "commands/workers.h"
 
 namespace codecfs::commands {
@@ -158,11 +160,12 @@ Result<std::unique_ptr<ReferenceSink>> make_parquet_references(const std::string
   struct stat status{};
   if (lstat(path.c_str(), &status) == 0) return fail(EEXIST, "{} exists; remove it or choose another name", path);
   if (errno != ENOENT) return fail_errno(errno, "{}", path);
-  std::string partial = path + ".codecfs-refs-partial";
+  const auto [parent, name] = split_path(path);
+  std::string partial = parent + "/" + fitted_name("", name, ".codecfs-refs-partial");
   // Of a command that was killed.
   std::error_code error;
   std::filesystem::remove_all(partial, error);
-  if (mkdir(partial.c_str(), 0777) != 0) return fail_errno(errno, "{}", partial);
+  if (mkdir(partial.c_str(), 0700) != 0) return fail_errno(errno, "{}", partial);
   auto references = std::make_unique<ParquetReferences>(std::move(path), std::move(partial), url);
   CODECFS_TRY(references->begin());
   return references;

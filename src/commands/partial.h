@@ -8,6 +8,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -35,12 +36,16 @@ class Partial {
   [[nodiscard]] bool is_copied() const { return is_copied_; }
   Result<> note_copied();
 
+  /// The paths of everything that there is of it, quoted for a shell.
+  [[nodiscard]] std::string leftovers() const;
   /// Removes everything.
   void discard() const;
-  /// Gives the complete result its name.
-  Result<> finish() const;
+  /// Gives the complete result its name, and its readers (copy_access.h). It is private before.
+  Result<> finish(const std::string& source) const;
 
  private:
+  [[nodiscard]] std::vector<std::string> files() const;
+
   std::string directory_;
   std::string destination_;  // its last name
   std::string name_;

@@ -212,7 +212,8 @@ Result<> copy_object(const std::string& text, const std::string& to, const std::
   CODECFS_ASSIGN(const remote::ObjectUrl url, remote::parse_object_url(text));
   CODECFS_ASSIGN(std::shared_ptr<remote::ObjectClient> client, client_of(url));
   CODECFS_ASSIGN(const auto object, open_object_file(std::move(client), url.key, remote::shown_url(text)));
-  const File copy{.fd = UniqueFd(::open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)), .path = to};
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  const File copy{.fd = UniqueFd(::open(to.c_str(), kFlags, 0600)), .path = to};
   if (!copy.fd) return fail_errno(errno, "{}", to);
   constexpr uint64_t kPiece = uint64_t{8} << 20;
   constexpr uint64_t kAhead = 8;  // pieces that are requested at a time

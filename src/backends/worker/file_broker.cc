@@ -22,6 +22,8 @@ using Kind = FileCall::Kind;
 using Use = FilePolicy::Use;
 
 constexpr std::string_view kAttributes = "user.codecfs.";
+constexpr std::string_view kUserAttributes = "user.";
+constexpr std::string_view kAccessList = "system.posix_acl_access";
 constexpr size_t kMaxMade = 256;
 constexpr size_t kMaxLogged = 100;
 constexpr size_t kMaxRefusals = 256;
@@ -29,6 +31,11 @@ constexpr size_t kMaxRefusals = 256;
 std::unexpected<Error> plain(int code) { return std::unexpected(Error{code, {}}); }
 
 FileAnswer number(int64_t value) { return {.value = value}; }
+
+/// Of the source, for a file that is made like it (base/file_owner.h).
+bool is_copied(std::string_view attribute) {
+  return attribute == kAccessList || (attribute.starts_with(kUserAttributes) && !attribute.starts_with(kAttributes));
+}
 
 /// As renameat2(2) with RENAME_NOREPLACE, also where the filesystem does not support that.
 int rename_new(const FilePolicy::Place& from, const FilePolicy::Place& to) {
@@ -186,7 +193,7 @@ Result<FileAnswer> FileBroker::read_link(const FileCalls& calls, const FileCall&
 }
 
 Result<FileAnswer> FileBroker::get_attribute(const FileCall& call) {
-  if (!call.path.starts_with(kAttributes)) return plain(ENODATA);
+  if (!call.path.starts_with(kAttributes) && !is_copied(call.path)) return plain(ENODATA);
   std::string value(std::min<size_t>(call.size, XATTR_SIZE_MAX), '\0');
   const ssize_t size = ::getxattr(link_to(call.at).c_str(), call.path.c_str(), value.data(), value.size());
   if (size < 0) return plain(errno);
@@ -216,8 +223,14 @@ Result<FileAnswer> FileBroker::rename(const FileCall& call) {
 Result<FileAnswer> FileBroker::change_attribute(const FileCall& call) {
   struct stat status{};
   if (::fstat(call.at.get(), &status) != 0) return plain(errno);
-  if (!policy_.is_source(status) || !call.path.starts_with(kAttributes))
-    return fail(EACCES, "the attribute {} is not to be changed", call.path);
+  bool is_made = false;
+  {
+    const LockGuard guard(mutex_);
+    is_made = made_.contains({status.st_dev, status.st_ino});
+  }
+  const bool may_change =
+      is_made ? is_copied(call.path) : policy_.is_source(status) && call.path.starts_with(kAttributes);
+  if (!may_change) return fail(EACCES, "the attribute {} is not to be changed", call.path);
   const std::string path = link_to(call.at);
   if (call.kind == Kind::remove_attribute) return outcome(::removexattr(path.c_str(), call.path.c_str()));
   if (call.path == hdf5::kLogMark && !policy_.may_be_log(call.value.substr(std::min(call.value.size(), size_t{17}))))

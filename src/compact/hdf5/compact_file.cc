@@ -5,7 +5,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,11 +24,12 @@
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/library/open_file_name.h"
-#include "backends/hdf5/recode/left_space.h"
 #include "backends/hdf5/wal/survivor.h"
 #include "backends/hdf5/wal/write_log.h"
 #include "base/directory_stream.h"
+#include "base/file_name.h"
 #include "base/file_owner.h"
+#include "base/file_replace.h"
 #include "base/progress_reporter.h"
 #include "compact/hdf5/file_compare.h"
 #include "compact/hdf5/file_copy.h"
@@ -135,7 +135,12 @@ Result<> check_space(const Locked& locked) {
   return {};
 }
 
-std::string temporary_prefix(const std::string& name) { return "." + name + ".codecfs-"; }
+constexpr size_t kNumbers = 2 * 20 + 1;  // bytes after the prefix: a process and a count
+
+std::string temporary_prefix(const std::string& name) {
+  const std::string longest = fitted_name(".", name, ".codecfs-" + std::string(kNumbers, '0'));
+  return longest.substr(0, longest.size() - kNumbers);
+}
 
 bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
@@ -180,22 +185,9 @@ class NewFile {
 
   [[nodiscard]] const File& file() const { return file_; }
 
-  /// Another program may put a file of its own in the place of this one between the check and the next call. So the
-  /// two names are exchanged, checked again, and exchanged back if it did.
   Result<> replace() {
-    CODECFS_TRY(check_name(locked_->directory, name_, file_));
-    const Result<> exchanged = io_->exchange(locked_->directory, name_, locked_->name);
-    if (exchanged) {
-      if (Result<> is_ours = check_name(locked_->directory, locked_->name, file_); !is_ours) {
-        (void)io_->exchange(locked_->directory, name_, locked_->name);
-        return is_ours;
-      }
-      CODECFS_TRY(io_->unlink(locked_->directory, name_));  // the old file
-    } else if (exchanged.error().code == EOPNOTSUPP) {
-      CODECFS_TRY(io_->rename(locked_->directory, name_, locked_->name));
-    } else {
-      return exchanged;
-    }
+    CODECFS_TRY(replace_file(*io_, locked_->directory, {.name = name_, .file = file_},
+                             {.name = locked_->name, .file = locked_->file}));
     name_.clear();
     return io_->sync(locked_->directory);
   }
@@ -282,34 +274,6 @@ Result<> copy_user_block(const Locked& locked, const File& to, FileIo& io) {
   return {};
 }
 
-/// Copies extended attributes. Errors matter for user attributes and access control lists, not for attributes that the
-/// system sets itself.
-Result<> copy_extended_attributes(const File& from, const File& to) {
-  const ssize_t length = ::flistxattr(from.fd.get(), nullptr, 0);
-  if (length <= 0) return {};
-  std::string names(static_cast<size_t>(length), '\0');
-  if (::flistxattr(from.fd.get(), names.data(), names.size()) != length)
-    return fail_errno(EIO, "{}: its extended attributes", from.path);
-  for (size_t at = 0; at < names.size(); at += std::string_view(names.c_str() + at).size() + 1) {
-    const char* const name = names.c_str() + at;
-    if (std::string_view(name) == kLeftSpaceMark) continue;  // the copy has no free space
-    const ssize_t size = ::fgetxattr(from.fd.get(), name, nullptr, 0);
-    std::string value(static_cast<size_t>(std::max<ssize_t>(size, 0)), '\0');
-    const bool copied = size >= 0 && ::fgetxattr(from.fd.get(), name, value.data(), value.size()) == size &&
-                        ::fsetxattr(to.fd.get(), name, value.data(), value.size(), 0) == 0;
-    const std::string_view kind(name);
-    if (!copied && (kind.starts_with("user.") || kind == "system.posix_acl_access"))
-      return fail_errno(EOPNOTSUPP, "{}: its extended attribute {} cannot be copied", from.path, name);
-  }
-  return {};
-}
-
-Result<> copy_ownership(const Locked& locked, const File& to) {
-  if (const Result<> given = make_like(to.fd.get(), locked.status); !given)
-    return fail(given.error().code, "{}: {}", to.path, given.error().reason);
-  return copy_extended_attributes(locked.file, to);
-}
-
 std::string in_words(uint64_t bytes) {
   constexpr uint64_t kThousand = 1000;
   if (bytes < kThousand) return fmt::format("{} bytes", bytes);
@@ -347,7 +311,8 @@ Result<> complete_copy(const Locked& locked, const File& to, FileIo& io) {
   CODECFS_ASSIGN(const struct stat status, status_of(to));
   CODECFS_TRY(io.truncate(to, static_cast<uint64_t>(status.st_size)));  // frees the reserved space beyond the end
   CODECFS_TRY(copy_user_block(locked, to, io));
-  CODECFS_TRY(copy_ownership(locked, to));
+  if (const Result<> given = make_like(to.fd.get(), locked.file.fd.get(), Attributes::user); !given)
+    return fail(given.error().code, "{}: {}", to.path, given.error().reason);
   return io.sync(to);
 }
 

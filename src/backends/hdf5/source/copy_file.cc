@@ -117,7 +117,7 @@ Result<> copy_hdf5_file(const std::string& from, const std::string& to, const st
   if (hdf5::marked_as_open(source->fd()))
     return fail(EROFS, "{}: it is marked as open for writing (h5clear -s removes the mark)", from);
   CODECFS_ASSIGN(const struct stat before, status_of(source->fd(), from));
-  const File copy{UniqueFd(open(to.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666)), to};
+  const File copy{UniqueFd(open(to.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)), to};
   if (!copy.fd) return fail_errno(errno, "{}", to);
   const Result<> copied = Copying(*source, from, copy, cancelled).run();
   if (!copied) return fail(copied.error().code, "copying {}: {}", from, copied.error().reason);

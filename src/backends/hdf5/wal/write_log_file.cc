@@ -40,15 +40,12 @@ LogFile::LogFile(FileIo& io, CommittedLog&& found, const File& source)
 
 Result<std::unique_ptr<LogFile>> LogFile::create(FileIo& io, const File& directory, const std::string& name,
                                                  const File& source, const SourceIdentity& identity) {
-  struct stat status;
-  if (::fstat(source.fd.get(), &status) != 0) return fail_errno(errno, "{}", source.path);
   CODECFS_ASSIGN(const uint64_t salt, new_salt());
   CODECFS_ASSIGN(const uint64_t id, new_salt());
   CODECFS_ASSIGN(File file, io.create(directory, name, S_IRUSR | S_IWUSR));
-  // The log belongs to the owner of the source, so that this user can recover it after a crash of root's mount. Only
-  // root can set another owner.
-  status.st_mode &= 0777;
-  if (const Result<> given = make_like(file.fd.get(), status); !given) {
+  // The log belongs to the owner of the source, so that this user can recover it after a crash of root's mount, and it
+  // has the same readers. Only root can set another owner.
+  if (const Result<> given = make_like(file.fd.get(), source.fd.get(), Attributes::none); !given) {
     (void)io.unlink(directory, name);
     return fail(given.error().code, "{}: {}", file.path, given.error().reason);
   }

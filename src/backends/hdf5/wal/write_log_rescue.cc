@@ -54,8 +54,7 @@ bool has_no_name(int fd) {
   struct statfs filesystem;
   if (::fstat(fd, &status) != 0) return false;
   if (status.st_nlink == 0) return true;
-  if (::fstatfs(fd, &filesystem) != 0 ||
-      (filesystem.f_type != NFS_SUPER_MAGIC && filesystem.f_type != kFuseMagic))
+  if (::fstatfs(fd, &filesystem) != 0 || (filesystem.f_type != NFS_SUPER_MAGIC && filesystem.f_type != kFuseMagic))
     return false;
   const std::string path = present_path(fd);
   const std::string name = path.substr(path.rfind('/') + 1);
@@ -90,9 +89,7 @@ Result<std::string> LoggedFile::rescue() {
   const std::string draft = rescue_draft_for(log_name);
   CODECFS_ASSIGN(const File file, create_anew(io_, directory_, draft));
   const auto write = [&]() -> Result<std::string> {
-    struct stat status;
-    if (::fstat(source_.fd.get(), &status) != 0) return fail_errno(errno, "{}", source_.path);
-    if (const Result<> given = make_like(file.fd.get(), status); !given)
+    if (const Result<> given = make_like(file.fd.get(), source_.fd.get(), Attributes::user); !given)
       return fail(given.error().code, "{}: {}", file.path, given.error().reason);
     ProgressReporter work("writing the content of the deleted file " + source_.path);
     const uint64_t end = size();

@@ -253,6 +253,7 @@ class ZarrSource final : public Source {
 
   Result<> commit() override { return commits_.commit(writable().has_value()); }
   Result<bool> commit_at_interval() override { return commits_.commit_at_interval(); }
+  [[nodiscard]] bool is_deleted() override { return writer_.is_deleted(); }
   Result<> finish() override {
     if (editor_.take_lists_changed()) {
       if (const auto settled = repeat_change([&] { return metadata_.extend_arrays(); }); !settled)
@@ -260,8 +261,8 @@ class ZarrSource final : public Source {
                      settled.error().reason);
     }
     Result<> committed = commits_.commit(false);
-    writer_.end();
-    return committed;
+    const Result<> ended = writer_.end();
+    return ended ? committed : ended;
   }
 
  private:

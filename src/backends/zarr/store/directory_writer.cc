@@ -116,7 +116,8 @@ Result<> DirectoryWriter::write_parts(const std::string& array, const std::strin
   const auto temporary = create_temporary(directory, last, mode);
   if (!temporary) return not_stored(temporary.error());
   const auto& [file, file_name] = *temporary;
-  Result<> written = write_content(file, parts);
+  Result<> written = make_like_existing(file, directory, std::string(last));
+  if (written) written = write_content(file, parts);
   if (written) written = io_.sync(file);
   if (written) written = io_.rename(directory, file_name, std::string(last));
   if (!written) {
@@ -163,7 +164,10 @@ Result<std::unique_ptr<NewDirectory>> DirectoryWriter::new_directory(const File&
     CODECFS_ASSIGN(File own, open_directory(parent, "."));
     own.path = parent.path;
     auto made = TemporaryDirectory::make(io_, std::move(own), temporary_name(name), mode);
-    if (made) return std::make_unique<TemporaryDirectory>(std::move(*made));
+    if (made) {
+      if (auto replaced = open_directory(parent, name)) CODECFS_TRY(made->make_like(std::move(*replaced)));
+      return std::make_unique<TemporaryDirectory>(std::move(*made));
+    }
     if (made.error().code != EEXIST) return pass_on(made);  // EEXIST: left by an earlier process with our id
   }
 } catch (const std::bad_alloc&) {

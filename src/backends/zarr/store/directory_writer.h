@@ -69,7 +69,10 @@ class DirectoryWriter final : public StoreWriter {
   Result<> sync_inherited() override;
   Result<> commit() override;
   Result<bool> commit_at_interval() override;
-  void end() override { lock_.make_shared(); }
+  Result<> end() override {
+    lock_.make_shared();
+    return {};
+  }
 
  private:
   Result<> write_content(const File& file, std::span<const StorePart> parts);

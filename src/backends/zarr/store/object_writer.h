@@ -47,7 +47,7 @@ class ObjectWriter final : public StoreWriter, public SharedStore {
   Result<> sync_inherited() override { return {}; }
   Result<> commit() override { return {}; }
   Result<bool> commit_at_interval() override { return true; }
-  void end() override {}
+  Result<> end() override { return {}; }
 
   // SharedStore
   Result<> begin_updates() override;

@@ -35,7 +35,7 @@ class RefusingWriter final : public StoreWriter {
   Result<> sync_inherited() override { return {}; }
   Result<> commit() override { return {}; }
   Result<bool> commit_at_interval() override { return true; }
-  void end() override {}
+  Result<> end() override { return {}; }
 
  private:
   static std::unexpected<Error> refuse() { return fail(EROFS, "datasets in object stores are read-only"); }

@@ -99,8 +99,10 @@ class StoreWriter {
   virtual Result<> commit() = 0;
   /// The periodic commit, for which no caller waits. False: not done, because it would cost too much.
   virtual Result<bool> commit_at_interval() = 0;
-  /// Ends writing: other programs may write now.
-  virtual void end() = 0;
+  /// See Lifecycle::is_deleted().
+  [[nodiscard]] virtual bool is_deleted() { return false; }
+  /// Ends writing: other programs may write now. ESTALE: see Lifecycle::finish().
+  virtual Result<> end() = 0;
 };
 
 }  // namespace codecfs::zarr

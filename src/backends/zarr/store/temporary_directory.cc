@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "base/file_owner.h"
 #include "base/log.h"
 
 namespace codecfs::zarr {
@@ -80,6 +81,25 @@ Result<> remove_tree(FileIo& io, const File& parent, const std::string& name) tr
   return fail(ENOMEM, "{}/{}: no memory to delete it", parent.path, name);
 }
 
+Result<> make_like_existing(const File& made, const File& directory, const std::string& name) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+  const UniqueFd existing(::openat(directory.fd.get(), name.c_str(), kFlags));
+  struct stat status;
+  struct stat own;
+  if (!existing) {
+    // A link is replaced by a file.
+    if (errno != EACCES || ::fstatat(directory.fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return {};
+    status.st_mode &= S_IRWXU;  // its list cannot be read
+    return make_like(made.fd.get(), status);
+  }
+  if (::fstat(existing.get(), &status) != 0 || ::fstat(made.fd.get(), &own) != 0)
+    return fail_errno(errno, "{}/{}", directory.path, name);
+  if ((status.st_mode & S_IFMT) != (own.st_mode & S_IFMT)) return {};
+  if (const Result<> given = make_like(made.fd.get(), existing.get(), Attributes::user); !given)
+    return fail(given.error().code, "{}: {}", made.path, given.error().reason);
+  return {};
+}
+
 Result<> sync_names(FileIo& io, const File& directory) {
   Result<> synced = io.sync(directory);
   // Some network filesystems persist names themselves and do not support fsync of a directory.
@@ -110,7 +130,22 @@ TemporaryDirectory::TemporaryDirectory(TemporaryDirectory&& other) noexcept
       directory_(std::move(other.directory_)),
       temporary_name_(std::exchange(other.temporary_name_, {})),
       mode_(other.mode_),
+      replaced_(std::move(other.replaced_)),
       directories_(std::move(other.directories_)) {}
+
+Result<> TemporaryDirectory::make_like(File replaced) {
+  if (const Result<> given = codecfs::make_like(directory_.fd.get(), replaced.fd.get(), Attributes::user); !given)
+    return fail(given.error().code, "{}: {}", directory_.path, given.error().reason);
+  replaced_ = std::move(replaced);
+  return {};
+}
+
+Result<> TemporaryDirectory::make_like_replaced(const File& made, const std::string& name) const {
+  if (!replaced_.fd) return {};
+  const auto [holder, last] = split(name);
+  const auto directory = open_below(replaced_, holder);
+  return directory ? make_like_existing(made, *directory, last) : Result<>();
+}
 
 TemporaryDirectory TemporaryDirectory::of_removed(FileIo& io, File parent, std::string temporary_name) {
   return {io, std::move(parent), File{}, std::move(temporary_name), 0};
@@ -131,6 +166,10 @@ Result<> TemporaryDirectory::make_directory(const std::string& name, mode_t mode
     const auto [holder, last] = split(path);
     CODECFS_ASSIGN(const File parent, open_below(directory_, holder));
     CODECFS_TRY(io_->make_directory(parent, last, mode));
+    if (replaced_.fd) {
+      CODECFS_ASSIGN(const File made, open_directory(parent, last));
+      CODECFS_TRY(make_like_replaced(made, path));
+    }
     directories_.insert(path);
   }
   return {};
@@ -142,6 +181,7 @@ Result<> TemporaryDirectory::write(const std::string& name, Bytes bytes, mode_t 
   const auto [holder, last] = split(name);
   CODECFS_ASSIGN(const File parent, open_below(directory_, holder));
   CODECFS_ASSIGN(const File file, io_->create(parent, last, mode));
+  CODECFS_TRY(make_like_replaced(file, name));
   CODECFS_TRY(io_->write(file, 0, bytes));
   return io_->sync(file);
 } catch (const std::bad_alloc&) {

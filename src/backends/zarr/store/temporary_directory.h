@@ -27,6 +27,9 @@ class TemporaryDirectory final : public NewDirectory {
   /// `parent` must not be renamed during the lifetime of this object; `io` must outlive it. EEXIST if the temporary
   /// name exists.
   static Result<TemporaryDirectory> make(FileIo& io, File parent, std::string temporary_name, mode_t mode);
+  /// Makes this directory, and the files and directories that are made in it, like those of the same names in the one
+  /// that it will replace (base/file_owner.h). Must be called first.
+  Result<> make_like(File replaced);
   /// Adopts an existing directory under a temporary name, to delete it.
   static TemporaryDirectory of_removed(FileIo& io, File parent, std::string temporary_name);
   TemporaryDirectory(TemporaryDirectory&&) noexcept;
@@ -50,18 +53,23 @@ class TemporaryDirectory final : public NewDirectory {
  private:
   TemporaryDirectory(FileIo& io, File parent, File directory, std::string temporary_name, mode_t mode);
   Result<> sync_all();
+  Result<> make_like_replaced(const File& made, const std::string& name) const;
 
   FileIo* io_;
   File parent_;
   File directory_;
   std::string temporary_name_;  // empty: there is no such directory any more
   mode_t mode_;
+  File replaced_;                                                 // may have no descriptor
   Mutex mutex_;                                                   // held while directories are created or synced
   std::set<std::string> directories_ CODECFS_GUARDED_BY(mutex_);  // created below this one
 };
 
 /// Deletes a file, or a directory recursively; does not follow links. No error if the name does not exist.
 Result<> remove_tree(FileIo& io, const File& parent, const std::string& name);
+
+/// Makes a new file or directory like the one of this name in a directory, if there is one of the same kind.
+Result<> make_like_existing(const File& made, const File& directory, const std::string& name);
 
 /// Makes the names in a directory durable.
 Result<> sync_names(FileIo& io, const File& directory);

@@ -108,7 +108,7 @@ Result<> check_writable(const std::string& path, const ZipTree& tree) {
 }  // namespace
 
 Result<std::unique_ptr<ZipStore>> ZipStore::open(const std::string& path) {
-  File file{.fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)), .path = path};
+  File file{.fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)), .path = path};
   if (!file.fd) return fail_errno(errno, "{}", path);
   CODECFS_ASSIGN(auto store, open(ZipBytes{.file = std::move(file), .object = nullptr}));
   if (auto changeable = check_writable(path, store->tree()); !changeable)

@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "backends/zarr/store/directory_writer.h"
+#include "base/file_name.h"
 #include "base/file_owner.h"
+#include "base/file_replace.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/progress_reporter.h"
@@ -121,7 +123,13 @@ Result<> ZipWriter::check_unchanged(const File& holder) const {
                        own.st_dev == there.st_dev && own.st_ino == there.st_ino && own.st_size == opened.st_size &&
                        own.st_mtim.tv_sec == opened.st_mtim.tv_sec && own.st_mtim.tv_nsec == opened.st_mtim.tv_nsec;
   if (is_same) return {};
-  return fail(ESTALE, "{}: another program has changed or replaced the archive: mount it again", path_);
+  if (!is_dirty_ && !has_committed_)
+    return fail(ESTALE, "{}: another program has changed or replaced the archive: mount it again", path_);
+  return fail(ESTALE,
+              "{}: another program has changed, deleted or replaced the archive, and what was written is not in any "
+              "file: copy what is needed from the mount, or end it with fusermount3 -u (as root: umount -l), which "
+              "writes the whole archive to '{}', unless its content was changed",
+              path_, path_.substr(0, path_.rfind('/') + 1) + rescued_name(name(), 0));
 }
 
 Result<> ZipWriter::begin() {
@@ -338,27 +346,55 @@ Result<> ZipWriter::sync_inherited() {
 
 Result<> ZipWriter::commit() {
   const LockGuard committing(commit_mutex_);
-  if (!is_dirty_) return {};
-  CODECFS_TRY(rewrite_archive(false));
+  if (!is_dirty_ && !is_deleted()) return {};
+  CODECFS_TRY(rewrite_archive(Purpose::commit));
   return {};
+}
+
+// A program that has copied and deleted the archive may have copied the one before the last commit.
+bool ZipWriter::is_deleted() {
+  if (!is_dirty_ && !has_committed_) return false;
+  const SharedLock lock(store_.tree().mutex);
+  struct stat own;
+  return ::fstat(store_.tree().archive->file().fd.get(), &own) == 0 && own.st_nlink == 0;
 }
 
 Result<bool> ZipWriter::compact() {
   CODECFS_TRY(begin());
   const LockGuard committing(commit_mutex_);
-  return rewrite_archive(true);
+  return rewrite_archive(Purpose::compact);
 }
 
-void ZipWriter::end() {
+Result<> ZipWriter::end() {
+  const Result<> rescued = rescue();
   const LockGuard lock(begin_mutex_);
   has_begun_ = false;
   lock_.make_shared();
+  return rescued;
 }
 
-/// False: with `only_smaller`, the new archive would not be smaller.
-Result<bool> ZipWriter::rewrite_archive(bool only_smaller) try {
+/// Writes a new archive beside one that another program has deleted or replaced. ESTALE, with its path.
+Result<> ZipWriter::rescue() {
+  const LockGuard committing(commit_mutex_);
+  if (!is_dirty_ && !is_deleted()) return {};
   CODECFS_ASSIGN(const File directory, holder());
-  CODECFS_TRY(check_unchanged(directory));
+  {
+    const SharedLock lock(store_.tree().mutex);
+    const auto& archive = store_.tree().archive;
+    struct stat own;
+    if (check_name(directory, name(), archive->file())) return {};  // it is there
+    if (::fstat(archive->file().fd.get(), &own) != 0 || own.st_size != archive->status().st_size)
+      return fail(ESTALE, "{}: another program has changed the archive: what was written to it is lost", path_);
+  }
+  CODECFS_TRY(rewrite_archive(Purpose::rescue));
+  return fail(ESTALE, "{}: was deleted or replaced by another program; its content with all changes is now in '{}'",
+              path_, rescued_);
+}
+
+/// False: for Purpose::compact, the new archive would not be smaller.
+Result<bool> ZipWriter::rewrite_archive(Purpose purpose) try {
+  CODECFS_ASSIGN(const File directory, holder());
+  if (purpose != Purpose::rescue) CODECFS_TRY(check_unchanged(directory));
   ZipSnapshot now;
   {
     const SharedLock lock(store_.tree().mutex);
@@ -374,7 +410,7 @@ Result<bool> ZipWriter::rewrite_archive(bool only_smaller) try {
   Result<bool> done = false;
   if (!file) {
     done = pass_on(file);
-  } else if (done = replace(directory, std::move(*file), temporary, now, only_smaller); !done || !*done) {
+  } else if (done = replace(directory, std::move(*file), temporary, now, purpose); !done || !*done) {
     (void)io_.unlink(directory, temporary);
   }
   if (!done) {
@@ -394,23 +430,30 @@ Result<bool> ZipWriter::rewrite_archive(bool only_smaller) try {
 
 /// False: not done, as the new archive is not smaller.
 Result<bool> ZipWriter::replace(const File& holder, File file, const std::string& temporary, ZipSnapshot& snapshot,
-                                bool only_smaller) {
-  const struct stat& old = snapshot.archive()->status();
-  if (const Result<> given = make_like(file.fd.get(), old); !given)
+                                Purpose purpose) {
+  const std::shared_ptr<const ZipArchive> old = snapshot.archive();
+  if (const Result<> given = make_like(file.fd.get(), old->file().fd.get(), Attributes::user); !given)
     return fail(given.error().code, "{}: {}", file.path, given.error().reason);
   ProgressReporter work(fmt::format("rewriting the archive {}", path_));
   work.expect(work_of_writing(snapshot.entries()));
   CODECFS_ASSIGN(RewrittenZip written, write_zip(io_, file, snapshot.entries(), snapshot.archive()->comment()));
   struct stat size;
-  if (only_smaller && ::fstat(file.fd.get(), &size) == 0 && size.st_size >= old.st_size) return false;
+  if (purpose == Purpose::compact && ::fstat(file.fd.get(), &size) == 0 && size.st_size >= old->status().st_size)
+    return false;
   CODECFS_TRY(io_.sync(file));
+  if (purpose == Purpose::rescue) {
+    CODECFS_ASSIGN(const std::string rescued, name_rescued(io_, holder, temporary, name()));
+    rescued_ = path_.substr(0, path_.rfind('/') + 1) + rescued;
+    return true;
+  }
   StoreLock lock(UniqueFd(::fcntl(file.fd.get(), F_DUPFD_CLOEXEC, 0)), "the archive");
   CODECFS_TRY(lock.make_exclusive());  // before other programs can see it
-  CODECFS_TRY(check_name(holder, temporary, file));
   file.path = path_;
   CODECFS_ASSIGN(const auto archive, ZipArchive::adopt(std::move(file), written.end));
   CODECFS_TRY(check_unchanged(holder));
-  CODECFS_TRY(io_.rename(holder, temporary, name()));
+  CODECFS_TRY(
+      replace_file(io_, holder, {.name = temporary, .file = archive->file()}, {.name = name(), .file = old->file()}));
+  has_committed_ = true;
   lock_.take_over(lock);
   {
     const LockGuard tree(store_.tree().mutex);

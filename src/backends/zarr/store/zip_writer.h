@@ -2,13 +2,17 @@
 // Changes to a store that is a zip archive. Each change is visible at once, in the tree in memory; new content is in a
 // spill file. A commit rewrites the whole archive:
 //
-//   write all entries to .NAME.codecfs-PID-N beside the archive -> fsync it -> lock it -> rename it to NAME
-//   -> fsync the directory
+//   write all entries to .NAME.codecfs-PID-N beside the archive -> fsync it -> lock it -> exchange it with NAME
+//   -> remove the old one -> fsync the directory
 //
-// A reader, also after a kill or a power failure, finds the archive before or after the commit. Owner and mode are
-// preserved. The next program that writes the archive removes what a kill left.
+// A reader, also after a kill or a power failure, finds the archive before or after the commit. Owner, mode,
+// access control list and extended attributes are preserved. The next program that writes the archive removes what a
+// kill left.
 //
 // Chunks may be written during a commit: they belong to the next one.
+//
+// If another program has deleted or replaced the archive, commit() is ESTALE, and end() writes all entries, which the
+// open descriptor of the old archive still has, to NAME.codecfs-rescued.
 
 #include <atomic>
 #include <cstdint>
@@ -55,7 +59,8 @@ class ZipWriter final : public StoreWriter {
   Result<> sync_inherited() override;
   Result<> commit() override;
   Result<bool> commit_at_interval() override;
-  void end() override;
+  Result<> end() override;
+  [[nodiscard]] bool is_deleted() override;
 
   /// Rewrites the archive without unused bytes even if nothing has changed. False: it would not become smaller, and is
   /// unchanged.
@@ -68,9 +73,11 @@ class ZipWriter final : public StoreWriter {
   Result<ZipDirectoryPtr> directory_to_change(const std::string& key) CODECFS_REQUIRES_SHARED(store_.tree().mutex);
   Result<> insert(const ZipDirectoryPtr& into, const std::string& key, const std::string& name, SpilledPtr bytes,
                   mode_t mode) CODECFS_REQUIRES(store_.tree().mutex);
-  Result<bool> rewrite_archive(bool only_smaller) CODECFS_REQUIRES(commit_mutex_);
+  enum class Purpose { commit, compact, rescue };
+  Result<bool> rewrite_archive(Purpose purpose) CODECFS_REQUIRES(commit_mutex_);
   Result<bool> replace(const File& holder, File file, const std::string& temporary, ZipSnapshot& snapshot,
-                       bool only_smaller);
+                       Purpose purpose) CODECFS_REQUIRES(commit_mutex_);
+  Result<> rescue();
   Result<File> holder() const;
   Result<> check_unchanged(const File& holder) const;
   [[nodiscard]] std::string name() const { return path_.substr(path_.rfind('/') + 1); }
@@ -85,8 +92,10 @@ class ZipWriter final : public StoreWriter {
   Mutex spill_mutex_;
   std::shared_ptr<SpillFile> spill_ CODECFS_GUARDED_BY(spill_mutex_);
   std::atomic<bool> is_inherited_synced_ = false;
-  Mutex commit_mutex_;                  // held during a commit; locked before ZipTree::mutex
-  std::atomic<bool> is_dirty_ = false;  // set while ZipTree::mutex is held exclusively
+  Mutex commit_mutex_;  // held during a commit; locked before ZipTree::mutex
+  std::atomic<bool> has_committed_ = false;
+  std::string rescued_ CODECFS_GUARDED_BY(commit_mutex_);  // the path
+  std::atomic<bool> is_dirty_ = false;                     // set while ZipTree::mutex is held exclusively
 };
 
 }  // namespace codecfs::zarr

@@ -1,0 +1,15 @@
+#pragma once
+// Who may read a copy of a dataset: never a user who may not read all of the dataset.
+
+#include <string>
+
+#include "base/result.h"
+
+namespace codecfs::commands {
+
+/// Opens a complete copy, a private file or directory, to other users, as far as umask permits and each file and
+/// directory of the source gives them access. A source with an access control list makes a private copy, and an object
+/// store gives no permissions to follow.
+Result<> open_to_readers(const std::string& copy, const std::string& source);
+
+}  // namespace codecfs::commands
