@@ -152,7 +152,8 @@ const std::array kOwnOptions{
     OwnOption{"log=FILE", "append messages to FILE (default: syslog; with -f stderr)",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 if (value.empty()) return fail(EINVAL, "-o log=: needs the name of a file");
-                arguments.options.log_file = value;
+                // The daemon has another working directory.
+                arguments.options.log_file = std::filesystem::absolute(value).string();
                 return {};
               }},
     OwnOption{"loglevel=LEVEL", "least that is logged: debug, info (default), warning or error",

@@ -47,7 +47,7 @@ class DirectoryTarget final : public ConvertTarget {
   Result<> write(const Directory& directory, const std::string& name, Bytes content) override {
     const std::string path = directory.path + "/" + name;
     // An interruption leaves it shorter than its content, which has() sees.
-    const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
+    const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
     if (!file) return fail_errno(errno, "{}", path);
     for (size_t at = 0; at < content.size();) {
       const ssize_t count = ::write(file.get(), &content[at], content.size() - at);

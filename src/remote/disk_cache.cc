@@ -149,7 +149,7 @@ void DiskCache::trim() {
 }
 
 std::optional<DiskCache::Object::State> DiskCache::Object::state() const {
-  const UniqueFd fd(::openat(folder_.get(), kState, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  const UniqueFd fd(::openat(folder_.get(), kState, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status;
   constexpr off_t kLongest = 4096;
   if (!fd || !is_own_file(fd.get(), status) || status.st_size > kLongest) return std::nullopt;
@@ -244,7 +244,7 @@ void DiskCache::Object::store(const ByteRange& range, Bytes bytes) {
 /// The file of exactly this range.
 std::optional<Buffer> DiskCache::Object::read(const ByteRange& range) const {
   const std::string name = name_of(range);
-  const UniqueFd fd(::openat(folder_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  const UniqueFd fd(::openat(folder_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status;
   if (!fd || !is_own_file(fd.get(), status)) return std::nullopt;
   Header header;

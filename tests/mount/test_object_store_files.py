@@ -346,6 +346,23 @@ def test_a_cache_on_disk(weather, mount, remote, server, tmp_path):
     assert files_of(remote(weather.name, f"cache_dir={cache}").path) == expected
 
 
+def test_a_cache_with_pipes(weather, mount, remote, server, tmp_path):
+    """Opening one for reading would wait for ever."""
+    expected = files_of(mount(weather, "ro").path)
+    put(server, weather)
+    cache = tmp_path / "cache"
+    first = remote(weather.name, f"cache_dir={cache}")
+    assert files_of(first.path) == expected
+    settled(server, first)
+    first.unmount()
+    files = [file for file in cache.rglob("*") if file.is_file()]
+    assert any(file.name == "state" for file in files) and len(files) > 1
+    for file in files:
+        file.unlink()
+        os.mkfifo(file)
+    assert files_of(remote(weather.name, f"cache_dir={cache}").path) == expected
+
+
 def test_a_cache_of_another_state(weather, remote, server, tmp_path):
     put(server, weather)
     cache = tmp_path / "cache"

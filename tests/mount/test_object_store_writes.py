@@ -171,6 +171,19 @@ def test_a_part_of_a_chunk_is_one_get_and_one_conditional_put(v2, server, remote
     np.testing.assert_array_equal(zarr.open(str(v2), mode="r")["a"][:], expected)
 
 
+def test_what_a_killed_trial_of_the_server_left_is_removed(v2, server, remote):
+    if isinstance(server, OtherServer):
+        pytest.skip("the server sets the times")
+    old, young = v2 / ".codecfs-probe-0123456789abcdef", v2 / ".codecfs-probe-fedcba9876543210"
+    for left in (old, young):
+        left.write_bytes(b"x")
+    os.utime(old, (1e9, 1e9))
+    there = remote("v2.zarr")
+    write_at(there.path / "a/0.0", 80, np.full(2, -5.0).tobytes())
+    assert [path.name for path in v2.glob(".codecfs-probe-*")] == [young.name]  # which may be in use
+    unmount(there)
+
+
 def test_pieces_with_gaps_are_kept_as_zeros(v2, server, remote):
     """As in any file, also where the fill value is not 0."""
     there = remote("v2.zarr")

@@ -36,7 +36,7 @@ Result<> MountedFile::open(const std::string& path, bool may_write, FileIo& io) 
   file.working_directory = std::filesystem::current_path(error).string();
 
   file.fd = UniqueFd(file.fetched ? ::fcntl(file.fetched->fd(), F_DUPFD_CLOEXEC, 0)
-                                  : ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
+                                  : ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.fd || fstat(file.fd.get(), &file.status) != 0) return fail_errno(errno, "{}", path);
   if (!file.fetched) await_survivor(file.path);
   CODECFS_ASSIGN(file.bytes,

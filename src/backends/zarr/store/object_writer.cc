@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <new>
 #include <random>
 #include <utility>
@@ -66,6 +67,18 @@ Result<> read_parts(std::span<const StorePart> parts, MutableBytes content) {
     }
     return {};
   });
+}
+
+/// Removes the objects by which killed programs have tried the server. A younger one may still be in use.
+void remove_abandoned(remote::ObjectClient& client, const std::string& prefix) {
+  constexpr int64_t kAbandoned = 3600;  // seconds
+  const auto found = client.list(prefix, true, "");
+  if (!found) return;
+  for (const remote::ListedObject& object : found->objects) {
+    if (object.modified == 0 || ::time(nullptr) - object.modified < kAbandoned) continue;
+    if (const Result<> removed = client.remove(object.key); !removed)
+      log::warning("{} was left behind: {}", object.key, removed.error().reason);
+  }
 }
 
 }  // namespace
@@ -246,7 +259,9 @@ Result<> ObjectWriter::begin_updates() {
   const LockGuard lock(probe_mutex_);
   if (probed_) return *probed_;
   std::random_device random;
-  const std::string key = store_.object_key(fmt::format(".codecfs-probe-{:08x}{:08x}", random(), random()));
+  const std::string prefix = store_.object_key(".codecfs-probe-");
+  remove_abandoned(store_.client(), prefix);
+  const std::string key = fmt::format("{}{:08x}{:08x}", prefix, random(), random());
   const Result<> probed = store_.client().check_conditions(key);
   if (probed || probed.error().code == EOPNOTSUPP) probed_ = probed;
   if (!probed) log::warning("{}", probed.error().reason);
