@@ -177,8 +177,8 @@ ODD = [None, ["x"], ["x", "y", "z"], {"a": 5}, "x", [1, 2], []]
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
 def test_odd_names_of_dimensions_are_kept(mount, tmp_path, odd):
-    metadata = {"shape": [2, 3], "chunks": [2, 3]}
-    attributes = {"_ARRAY_DIMENSIONS": odd, "units": "m"}
+    metadata = {"shape": [2, 3], "chunks": [2, 3], "fill_value": 7}
+    attributes = {"_ARRAY_DIMENSIONS": odd, "units": "m", **({} if odd is None else {"_FillValue": 7})}
     source = make_store(tmp_path / "a.zarr", {"v": (metadata, attributes, bytes(24)), "g/w": ({}, None, None)},
                         {"_ARRAY_DIMENSIONS": odd, "title": "t"})
     (source / "g/.zgroup").write_text('{"zarr_format": 2}')

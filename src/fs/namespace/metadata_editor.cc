@@ -16,13 +16,12 @@ auto named(std::string_view name) {
   return [name](const Attribute& attribute) { return attribute.name == name; };
 }
 
-/// Where what was written as the names of dimensions is, or is not, an attribute like others.
-void sort_dimensions(const std::vector<Attribute>& now, size_t rank, WrittenAttributes& written) {
-  const auto stands = std::ranges::find_if(now, named(kDimensions));
-  if (written.dimensions && written.dimensions->size() != rank && stands != now.end() &&
-      *stands->value == Json(*written.dimensions)) {
+/// Where what was written as the names of dimensions is, or is not, an attribute like others. `has_names`: the variable
+/// has names now, of which another number is a mistake.
+void sort_dimensions(const std::vector<Attribute>& now, size_t rank, bool has_names, WrittenAttributes& written) {
+  if (written.dimensions && written.dimensions->size() != rank && !has_names) {
     written.attributes.push_back({kDimensions, Json(*std::exchange(written.dimensions, std::nullopt))});
-  } else if (stands == now.end()) {  // null is no name
+  } else if (std::ranges::none_of(now, named(kDimensions))) {  // null is no name
     std::erase_if(written.attributes, [](const Attribute& attribute) {
       return attribute.name == kDimensions && attribute.value.is_null();
     });
@@ -136,7 +135,7 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
     } else {  // the names of dimensions may take a walk through the whole source
       CODECFS_ASSIGN(now, source.variable_attributes(node.object));
     }
-    sort_dimensions(now, facts.grid.rank(), *written);
+    sort_dimensions(now, facts.grid.rank(), dimensions.has_value(), *written);
   } else {
     CODECFS_ASSIGN(now, source.group_attributes(node.object));
     const bool stays_group = !mount_.overlay.state_of(node).hidden.contains(FileKind::zgroup);

@@ -7,7 +7,8 @@ namespace {
 
 InfoNode variable(const std::string& path, std::optional<Error> error, std::vector<std::string> names = {"x"},
                   std::vector<uint64_t> shape = {4}) {
-  InfoNode node{.path = path, .entry = {.name = path, .kind = EntryKind::variable, .target = {}}, .error = {}, .variable = {}};
+  InfoNode node{
+      .path = path, .entry = {.name = path, .kind = EntryKind::variable, .target = {}}, .error = {}, .variable = {}};
   node.variable.emplace();
   node.variable->error = error;
   if (error) return node;
@@ -38,7 +39,8 @@ TEST_F(OmissionsTest, OnlyWhatIsWholeIsUnsupported) {
   ASSERT_TRUE(omissions.fails());
   EXPECT_EQ(omissions.error().code, EIO);
   EXPECT_EQ(omissions.error().reason, "/b: damaged; --skip /b leaves it out");
-  EXPECT_TRUE(omissions.covers("/a") && omissions.covers("/b/0") && !omissions.covers("/c") && !omissions.covers("/bb"));
+  EXPECT_TRUE(omissions.covers("/a") && omissions.covers("/b/0") && !omissions.covers("/c") &&
+              !omissions.covers("/bb"));
 }
 
 TEST_F(OmissionsTest, AllAreTold) {

@@ -30,9 +30,7 @@ Result<> MetadataChanges::set_attributes(ObjectId id, std::span<const Attribute>
   if (object.kind == EntryKind::variable) {
     CODECFS_ASSIGN(const ArrayPtr array, store_.array(id));
     // If it does not fit the shape, it is an ordinary attribute and may be removed.
-    const auto& shown = array->array.variable.attributes;
-    change.keeps_dimensions =
-        std::ranges::none_of(shown, [](const Attribute& one) { return one.name == "_ARRAY_DIMENSIONS"; });
+    change.keeps_dimensions = array->array.variable.dimensions.has_value();
   }
   CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, kAttributesFile)));
   const auto changed = with_attributes(text, change);
