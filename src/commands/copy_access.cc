@@ -36,7 +36,8 @@ class Common {
       if ((mode & S_IXGRP) == 0) mode &= ~kGroup;
       if ((mode & S_IXOTH) == 0) mode &= ~kOthers;
     } else {
-      mode |= S_IXGRP | S_IXOTH;
+      // A directory that is made of it can be searched by its readers.
+      mode = (mode & ~mode_t{S_IXGRP | S_IXOTH}) | (mode & (S_IRGRP | S_IROTH)) >> 2;
     }
     if (::getxattr(path.c_str(), kAccessList, nullptr, 0) >= 0) mode = 0;
     if (is_first_) group_ = status.st_gid;
@@ -61,8 +62,8 @@ Result<Common> common_access(const std::string& source) {
   CODECFS_TRY(common.add(source));
   std::error_code error;
   if (!files::is_directory(source, error)) return common;
-  for (files::recursive_directory_iterator at(source, files::directory_options::skip_permission_denied, error), end; !error && at != end && common.mode() != 0;
-       at.increment(error)) {
+  for (files::recursive_directory_iterator at(source, files::directory_options::skip_permission_denied, error), end;
+       !error && at != end && common.mode() != 0; at.increment(error)) {
     if (at->is_symlink(error) && !files::exists(at->path(), error)) continue;
     CODECFS_TRY(common.add(at->path().string()));
   }
