@@ -101,6 +101,26 @@ def tensorstore_write(path):
     return {"z": listed(data)}
 
 
+# The values of the array "a", as they are stored.
+
+
+def zarr_values(path):
+    import zarr
+    return listed(zarr.open_group(path, mode="r")["a"][...])
+
+
+def tensorstore_values(path):
+    import tensorstore
+    return listed(tensorstore.open({"driver": "zarr", "kvstore": {"driver": "file", "path": f"{path}/a"}}).result().read().result())
+
+
+def netcdf4_values(path):
+    import netCDF4
+    with netCDF4.Dataset(f"file://{path}#mode=zarr,file") as data:
+        data.set_auto_maskandscale(False)
+        return listed(data["a"][...])
+
+
 def dask_read(path):
     """All chunks at once in several threads."""
     import xarray

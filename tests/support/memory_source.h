@@ -99,6 +99,7 @@ class MemorySource : public Source {
   std::atomic<bool> is_writable = true;
   std::atomic<bool> is_full = false;             // chunks cannot be stored: ENOSPC
   std::atomic<bool> refuses_attributes = false;  // EOPNOTSUPP
+  std::atomic<int> failure = 0;                  // errno of all that asks for an object; 0: none
   std::atomic<bool> has_shared_metadata = false;
   std::atomic<int> reads = 0;   // of chunks
   std::atomic<int> writes = 0;  // of chunks
@@ -338,6 +339,7 @@ class MemorySource : public Source {
   // The caller must hold mutex_:
 
   Result<Object*> get(ObjectId id) {
+    if (failure != 0) return fail(failure, "the source is away");
     const auto found = objects_.find(id);
     if (found == objects_.end()) return fail(ENOENT, "object {} does not exist", id);
     return &found->second;

@@ -57,6 +57,7 @@ FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncat
   CODECFS_ASSIGN(const Place place, uses_.coherence.current_place_of(ino));
   const Node& node = *place.node;
   if (node.kind == NodeKind::file) return open_plain(node, for_writing);
+  if (place.file == FileKind::unknown) return open_unknown(node);
   if (place.file == FileKind::itself || place.file == FileKind::chunk_directory)
     return fail(EISDIR, "{}: is a directory", node.path);
   if (for_writing && mount_.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
@@ -71,6 +72,12 @@ FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncat
                                       : open_chunk(node, chunk, ino);
   if (file) (*file)->caching.outside = mount_.coherent;
   return file;
+}
+
+/// A name in the directory of a variable that could not be read. After ESTALE, the kernel looks it up again.
+FileOpener::Opened FileOpener::open_unknown(const Node& variable) {
+  CODECFS_TRY(mount_.dataset.variable(variable.object));
+  return std::unexpected(Error{ESTALE, {}});
 }
 
 FileOpener::Opened FileOpener::open_plain(const Node& node, bool for_writing) {
@@ -123,6 +130,9 @@ FileOpener::Opened FileOpener::open_metadata(const Place& place, Ino ino, bool f
 FileOpener::Opened FileOpener::open_chunk_to_write(const Node& node, const ChunkPlace& chunk, bool truncate) {
   if (const auto& unreadable = chunk.variable->facts->unreadable) return std::unexpected(*unreadable);
   CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
+  // Its look-up may have failed, and a part of it cannot be written then.
+  if (!truncate && mount_.shows_unfound && !mount_.write_back.size(chunk.key))
+    CODECFS_TRY(mount_.dataset.source().locate(node.object, chunk.number));
   if (truncate) {
     CODECFS_TRY(mount_.write_back.begin_replacement(chunk));
     uses_.notifier.chunk_changed(node, chunk.number);

@@ -58,6 +58,7 @@ class FileOpener {
  private:
   using Opened = Result<std::unique_ptr<FileHandle>>;
   Opened open_file(Ino ino, bool for_writing, bool truncate);
+  Opened open_unknown(const Node& variable);
   Opened open_plain(const Node& node, bool for_writing);
   Opened open_scratch(Ino ino, bool for_writing, bool truncate);
   Opened open_array(const Node& node, bool for_writing, bool truncate);

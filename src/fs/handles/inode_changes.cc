@@ -7,7 +7,7 @@ namespace codecfs::fs {
 Result<struct stat> InodeChanges::change(Ino ino, const InodeChange& change, const Cancelled& cancelled,
                                          FileHandle* file) {
   // Its number is the file's own: `ino` may be that of a file that was renamed to it.
-  CODECFS_ASSIGN(const struct stat status, names_.attributes(ino));
+  CODECFS_ASSIGN(const struct stat status, names_.found(ino));
   CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
   const Node& node = *place.node;
   if (mount_.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
@@ -21,7 +21,7 @@ Result<struct stat> InodeChanges::change(Ino ino, const InodeChange& change, con
     return fail(EPERM, "{}: the owner is that of the source", node.path);
   if (change.size) CODECFS_TRY(resize(place, status, ino, *change.size, cancelled, file));
   if (change.accessed || change.modified) mount_.times.set(status.st_ino, change.accessed, change.modified);
-  return names_.attributes(ino);
+  return names_.found(ino);
 }
 
 Result<> InodeChanges::resize(const Place& place, const struct stat& shown, Ino ino, uint64_t size,

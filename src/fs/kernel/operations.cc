@@ -34,7 +34,16 @@ void op_init(void* userdata, fuse_conn_info* connection) {
 /// Short for names that may be created through another view: their invalidation may be delayed.
 double absence_timeout(Filesystem& filesystem, Ino parent, const char* name) {
   if (!filesystem.names().remembers_absence(parent, name)) return 0;
-  return filesystem.read_only() ? kTimeout : kAbsenceTimeout;
+  if (!filesystem.read_only()) return kAbsenceTimeout;
+  return filesystem.context().dataset.source().reads_at_once() == 0 ? kTimeout : kRemoteAbsenceTimeout;
+}
+
+/// The kernel asks again before it uses any of it.
+void reply_uncertain_entry(fuse_req_t request, const struct stat& status) {
+  fuse_entry_param entry = entry_of(request, status);
+  entry.attr_timeout = entry.entry_timeout = 0;
+  filesystem_of(request).context().scratch.looked_up(entry.ino);
+  fuse_reply_entry(request, &entry);
 }
 
 void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -53,7 +62,10 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
       absent.entry_timeout = absence_timeout(filesystem_of(request), parent, name);
       fuse_reply_entry(request, &absent);  // inode 0: the kernel caches that the name does not exist
     } else {
-      return std::unexpected(status.error());
+      const auto known =
+          Namespace::hides(status.error()) ? filesystem_of(request).names().known(parent, name) : std::nullopt;
+      if (!known) return std::unexpected(status.error());
+      reply_uncertain_entry(request, *known);
     }
     return {};
   });
@@ -64,6 +76,13 @@ void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
     Result<struct stat> found = filesystem_of(request).names().attributes(ino);
     // The file was removed since it was opened: the kernel requests attributes before it reads.
     if (!found && found.error().code == ENOENT && info != nullptr) found = file_of(info)->attributes_of_removed(ino);
+    // Of an open file, an error is no absence: what is known may not be its size.
+    if (!found && info == nullptr && Namespace::hides(found.error())) {
+      if (const auto known = filesystem_of(request).names().known(ino)) {
+        fuse_reply_attr(request, &*known, 0);
+        return {};
+      }
+    }
     CODECFS_ASSIGN(const struct stat status, std::move(found));
     fuse_reply_attr(request, &status, timeout_of(request, ino));
     return {};

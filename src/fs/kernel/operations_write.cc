@@ -159,7 +159,7 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int set
 void op_unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
   answer(request, parent, [&]() -> Result<> {
     Filesystem& filesystem = filesystem_of(request);
-    const Result<struct stat> gone = filesystem.names().lookup(parent, name);
+    const Result<struct stat> gone = filesystem.names().find(parent, name);
     CODECFS_TRY(filesystem.tree().unlink(parent, name));
     // A chunk keeps its inode number: the kernel must not show old pages for a new chunk.
     if (gone) mount_of(request).notices.content_changed(gone->st_ino, false);

@@ -18,6 +18,8 @@ inline constexpr double kTimeout = 86400;  // seconds
 inline constexpr double kOutsideTimeout = 0.9;
 // For negative entries in directories where members can be created.
 inline constexpr double kAbsenceTimeout = 1;
+// For negative entries where the source is in an object store, which may have been wrong about them.
+inline constexpr double kRemoteAbsenceTimeout = 5;
 // For symlinks: if the object is removed, another of its names changes from a symlink to the object.
 inline constexpr double kLinkTimeout = 1;
 

@@ -65,7 +65,8 @@ bool CoherenceMonitor::is_removed(const Node& node, uint64_t number, Ino key) {
     if (!gone_.contains(key)) return true;
   }
   const Result<ChunkInfo> info = mount_.dataset.source().locate(node.object, number);
-  if (!info || !info->stored) return true;
+  if (!info) return false;  // a look-up returns the error
+  if (!info->stored) return true;
   mount_.write_back.forget_removed({key, node.object, number, nullptr});
   const LockGuard lock(gone_mutex_);
   gone_.erase(key);

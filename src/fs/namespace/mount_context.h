@@ -3,6 +3,7 @@
 // this mount keeps beside its source. Each member has its own lock and can be used from all threads; docs/locking.md
 // gives their order.
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -133,6 +134,8 @@ struct MountContext {
 
   Invalidator* kernel;
   AbsentChunks absent_chunks;
+  /// Whether names of chunks were ever shown although their look-up had failed: Namespace::known().
+  std::atomic<bool> shows_unfound = false;
   // How decoded chunks reach their readers: not automatic. Constant from the first request on.
   Transport transport = Transport::push;
   std::unique_ptr<Passthrough> passthrough;  // for that transport, else null

@@ -37,10 +37,17 @@ Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
   return child != nullptr ? child_attributes(*child) : lookup(parent, name);
 }
 
+/// ESTALE if there is no such variable any more: an absent chunk would be read as fill.
+Result<VariableViewPtr> Namespace::variable_of(const Node& node) {
+  Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
+  if (!view && view.error().code == ENOENT) view.error().code = ESTALE;
+  return view;
+}
+
 /// A name in the directory of a variable or of chunks.
 Result<struct stat> Namespace::lookup_chunk(Ino parent, const Place& directory, std::string_view name) {
   const Node& node = *directory.node;
-  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  CODECFS_ASSIGN(const VariableViewPtr view, variable_of(node));
   const Variable& facts = *view->facts;
   const NamedChunk named = chunk_named(directory, facts, name);
   if (named.chunk) return chunk_files_.attributes(node, view, *named.chunk);
@@ -73,10 +80,11 @@ Result<struct stat> Namespace::attributes(Ino ino) {
   const Node& node = *place.node;
   if (node.kind == NodeKind::scratch) return inodes_.of_scratch(ino);
   if (place.file == FileKind::chunk) {
-    CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+    CODECFS_ASSIGN(const VariableViewPtr view, variable_of(node));
     return chunk_files_.attributes(node, view, place.chunk);
   }
   if (place.file == FileKind::chunk_directory) return inodes_.make(node, ino, S_IFDIR, 0);
+  if (place.file == FileKind::unknown) return inodes_.make(node, ino, S_IFREG, 1);
   if (place.file != FileKind::itself) return metadata_.attributes(node, place.file);
   if (node.kind == NodeKind::folder || node.kind == NodeKind::file) return inodes_.of_plain(node);
   if (node.kind == NodeKind::symlink) {
@@ -84,6 +92,58 @@ Result<struct stat> Namespace::attributes(Ino ino) {
     return inodes_.make(node, ino, S_IFLNK, target.size());
   }
   return inodes_.make(node, ino, S_IFDIR, 0);
+}
+
+std::optional<struct stat> Namespace::known(Ino parent, std::string_view name) {
+  const Result<Place> place = mount_.place_of(parent);
+  if (!place) return std::nullopt;
+  const Node& node = *place->node;
+  if (const std::optional<FileKind> file = metadata_named(*place, name)) return known(node.ino(*file));
+  if (shows_arrays(node.view)) return std::nullopt;
+  if (node.kind == NodeKind::variable) {
+    const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
+    if (!view) return known(node.ino(FileKind::unknown));
+    const NamedChunk named = chunk_named(*place, *(*view)->facts, name);
+    if (named.chunk) return chunk_files_.known(node, **view, *named.chunk);
+    if (!named.directory) return std::nullopt;
+    const uint64_t count = ChunkDirectories(grid_of(node.view, *(*view)->facts)).count();
+    const Result<Ino> ino = mount_.nodes.directory_ino(node, *named.directory, count);
+    return ino ? known(*ino) : std::nullopt;
+  }
+  if (node.kind != NodeKind::group && node.kind != NodeKind::folder) return std::nullopt;
+  const Node* const child = mount_.nodes.known_child(node, name);
+  return child != nullptr ? known(child->ino()) : std::nullopt;
+}
+
+std::optional<struct stat> Namespace::known(Ino ino) {
+  const Result<Place> place = mount_.place_of(ino);
+  if (!place) return std::nullopt;
+  const Node& node = *place->node;
+  if (node.kind == NodeKind::scratch || node.kind == NodeKind::symlink || shows_arrays(node.view)) return std::nullopt;
+  if (place->file == FileKind::chunk) {
+    const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
+    if (!view) return inodes_.make(node, ino, S_IFREG, 1);
+    return chunk_files_.known(node, **view, place->chunk);
+  }
+  const bool is_directory =
+      place->file == FileKind::chunk_directory || (place->file == FileKind::itself && node.kind != NodeKind::file);
+  return is_directory ? inodes_.make(node, ino, S_IFDIR, 0) : inodes_.make(node, ino, S_IFREG, 1);
+}
+
+Result<struct stat> Namespace::find(Ino parent, std::string_view name) {
+  Result<struct stat> status = lookup(parent, name);
+  if (status || !hides(status.error())) return status;
+  const auto instead = known(parent, name);
+  if (!instead) return status;
+  const Result<Place> place = mount_.nodes.at(instead->st_ino);
+  return place && place->file != FileKind::unknown ? Result<struct stat>(*instead) : status;
+}
+
+Result<struct stat> Namespace::found(Ino ino) {
+  Result<struct stat> status = attributes(ino);
+  if (status || !hides(status.error())) return status;
+  const auto instead = known(ino);
+  return instead ? Result<struct stat>(*instead) : status;
 }
 
 Result<struct stat> Namespace::child_attributes(const Node& child) {

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,17 +29,29 @@ class Namespace {
         array_names_(array_names),
         metadata_(metadata) {}
 
-  /// ENOENT without a reason for an absent name, which is no failure; and the errors of the source.
+  /// ENOENT without a reason for an absent name, which is no failure; and the errors of the source, after which known()
+  /// tells what the name must be.
   Result<struct stat> lookup(Ino parent, std::string_view name);
   /// Whether the kernel may cache that a name is absent: it can appear only through requests of this mount.
   [[nodiscard]] bool remembers_absence(Ino parent, std::string_view name);
   Result<struct stat> attributes(Ino ino);
+  // What a name or file is, although lookup() or attributes() failed for another reason than absence. Programs take any
+  // error of stat for "does not exist" (os.path.exists), and some read fill then: so the name is there, and to open or
+  // read it is the error. The size is 1 where only reading would tell it. None if nothing is known.
+  std::optional<struct stat> known(Ino parent, std::string_view name);
+  std::optional<struct stat> known(Ino ino);
+  /// Whether an error is one of these.
+  static bool hides(const Error& error) { return error.code != ENOENT && error.code != EINTR; }
+  // lookup() and attributes(), and known() where they fail so: for changes, which do not need the size.
+  Result<struct stat> find(Ino parent, std::string_view name);
+  Result<struct stat> found(Ino ino);
   /// Of the file that the child is in its view.
   Result<struct stat> child_attributes(const Node& child);
   Result<std::string> link_target(Ino ino);
 
  private:
   Result<struct stat> lookup_chunk(Ino parent, const Place& directory, std::string_view name);
+  Result<VariableViewPtr> variable_of(const Node& node);
 
   MountContext& mount_;
   CoherenceMonitor& coherence_;

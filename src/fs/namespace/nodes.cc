@@ -203,6 +203,14 @@ Result<const Node*> Nodes::child(const Node& directory, const Entry& entry) {
   return add(std::move(node));
 }
 
+const Node* Nodes::known_child(const Node& directory, std::string_view name) const {
+  const SharedLock lock(mutex_);
+  const Node* parent = current(directory);
+  if (parent == nullptr) return nullptr;
+  const auto found = by_path_.find(fmt::format("{}/{}", parent->path, name));
+  return found == by_path_.end() ? nullptr : found->second[static_cast<size_t>(directory.view)];
+}
+
 std::vector<const Node*> Nodes::in_all_views(const Node& node) const {
   const SharedLock lock(mutex_);
   std::vector<const Node*> nodes;

@@ -93,6 +93,7 @@ enum class FileKind : uint8_t {
   array = 11,  // a variable as one file; a root that is an array is a directory with this file
   zarr_json = 12,
   references = 13,
+  unknown = 14,          // all names of a variable's directory, while the variable cannot be read (Namespace::known())
   chunk_directory = 15,  // of Place only: see the top
   chunk = 16,            // and all values above
 };
@@ -153,6 +154,8 @@ class Nodes {
   /// The node of a directory entry, created if the entry is new or refers to another object than before. ENFILE when
   /// slots run out; ESTALE if the directory was removed.
   Result<const Node*> child(const Node& directory, const Entry& entry);
+  /// The node of a name that was looked up in the directory before; null if there is none.
+  [[nodiscard]] const Node* known_child(const Node& directory, std::string_view name) const;
   /// The node of the control directory, `.codecfs` in the root, and of the directory of views in it.
   const Node& control() const { return *control_; }
   const Node& views() const { return *views_; }

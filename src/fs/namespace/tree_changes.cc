@@ -61,7 +61,7 @@ Result<> TreeChanges::remove_directory(Ino parent, std::string_view name) {
   const LockGuard alone(mount_.layout);
   CODECFS_ASSIGN(const Place directory, policy_.changeable_directory(parent));
   const Node* node = directory.node;
-  CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
+  CODECFS_ASSIGN(const struct stat there, names_.find(parent, name));
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(there.st_ino));
   const Node& child = *place.node;
   if (!S_ISDIR(there.st_mode)) return fail(ENOTDIR, "{}/{}: is no directory", mount_.path_of(directory), name);
@@ -125,7 +125,7 @@ Result<struct stat> TreeChanges::make_hard_link(Ino ino, Ino parent, std::string
   CODECFS_ASSIGN(const Place from, mount_.place_of(ino));
   if (from.node->kind != NodeKind::scratch || (!metadata && !chunk))
     return fail(EPERM, "{}/{}: hard links are not possible here", mount_.path_of(directory), name);
-  if (names_.lookup(parent, name)) return fail(EEXIST, "{}/{}: exists", mount_.path_of(directory), name);
+  if (names_.find(parent, name)) return fail(EEXIST, "{}/{}: exists", mount_.path_of(directory), name);
   CODECFS_ASSIGN(const std::string content, mount_.scratch.read(ino, 0, ScratchFiles::kMaxBytes));
   CODECFS_ASSIGN(const Ino made, put_content(directory, metadata, chunk, content, cancelled));
   mount_.kernel_pages.await_quiet(made);
@@ -137,7 +137,7 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
   ChangedNames names(mount_, notifier_);
   CODECFS_ASSIGN(const Place directory, policy_.changeable_directory(parent));
   const Node* node = directory.node;
-  CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
+  CODECFS_ASSIGN(const struct stat there, names_.find(parent, name));
   if (const std::optional<FileKind> file = metadata_named(directory, name)) {
     CODECFS_TRY(check_not_recoded(*node));
     if (mount_.nodelete) {
@@ -199,7 +199,7 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
   if (!found) return rename(parent, name, to_parent, to_name, replace, cancelled);
   const auto& [holder, scratch] = *found;
   if (!scratch) {
-    CODECFS_ASSIGN(const struct stat there, names_.lookup(parent, name));
+    CODECFS_ASSIGN(const struct stat there, names_.find(parent, name));
     // The kernel would use the file's inode for the new name. After EXDEV, mv copies the file.
     if (S_ISREG(there.st_mode))
       return fail(EXDEV, "{}/{}: chunks and metadata cannot be renamed; copy it and remove it", mount_.path_of(from),
@@ -208,7 +208,7 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
   }
   const std::optional<FileKind> metadata = metadata_named(to, to_name);
   CODECFS_ASSIGN(const std::optional<ChunkPlace> target, chunk_files_.named(to, to_name));
-  if (const Result<struct stat> there = names_.lookup(to_parent, to_name)) {
+  if (const Result<struct stat> there = names_.find(to_parent, to_name)) {
     if (!replace) return fail(EEXIST, "{}/{}: exists", mount_.path_of(to), to_name);
     if (!S_ISREG(there->st_mode)) return fail(EEXIST, "{}/{}: exists, and is no file", mount_.path_of(to), to_name);
   }
@@ -293,12 +293,12 @@ Result<struct stat> TreeChanges::make_chunk_directory(const Place& directory, In
   const Variable& facts = *view->facts;
   const NamedChunk named = chunk_named(directory, facts, name);
   const std::string path = mount_.path_of(directory);
-  if (named.chunk || (named.directory && names_.lookup(parent, name))) return fail(EEXIST, "{}/{}: exists", path, name);
+  if (named.chunk || (named.directory && names_.find(parent, name))) return fail(EEXIST, "{}/{}: exists", path, name);
   if (named.directory) {
     mount_.overlay.note_made(node);
     mount_.overlay.add_made(node, *named.directory);
     mount_.times.set(parent, {}, now());
-    return names_.lookup(parent, name);
+    return names_.find(parent, name);
   }
   if (has_directories(node.view, facts) && looks_like_chunk(name))
     return fail(EINVAL, "{}/{}: no chunk of this array, which has {} chunks with names of Zarr v3 (c/0/1)", path, name,
@@ -328,9 +328,9 @@ Result<> TreeChanges::move_entry(Ino parent, std::string_view name, Ino to_paren
   if (to.kind != NodeKind::group)
     return fail(EPERM, "{}/{}: a variable's directory holds chunks alone", to.path, to_name);
   if (metadata_named(to_place, to_name)) return fail(EINVAL, "{}/{}: is the name of a metadata file", to.path, to_name);
-  CODECFS_ASSIGN(const struct stat there, names_.lookup(from.ino(), name));
+  CODECFS_ASSIGN(const struct stat there, names_.find(from.ino(), name));
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(there.st_ino));
-  if (const Result<struct stat> other = names_.lookup(to.ino(), to_name)) {
+  if (const Result<struct stat> other = names_.find(to.ino(), to_name)) {
     // A link takes the place of a link (ln -sf).
     if (!S_ISLNK(other->st_mode) || !S_ISLNK(there.st_mode))
       return fail(EEXIST, "{}/{}: exists; remove it first", to.path, to_name);

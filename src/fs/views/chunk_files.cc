@@ -31,9 +31,9 @@ Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewP
   if (variable.chunk_bytes) {
     size = *variable.chunk_bytes;
   } else if (!variable.unreadable) {
-    // Only decoding tells the size. A chunk that cannot be decoded is shown all the same; opening it says why.
-    const Result<ChunkPtr> chunk = mount_.decoder.decoded({key, node.object, number, view});
-    if (chunk) size = (*chunk)->size();
+    // Only decoding tells the size.
+    CODECFS_ASSIGN(const ChunkPtr chunk, mount_.decoder.decoded({key, node.object, number, view}));
+    size = chunk->size();
   }
   struct stat status = inodes_.make(node, ino, S_IFREG, size);
   if (info.stored) {
@@ -42,6 +42,17 @@ Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewP
     const bool zeros = std::ranges::all_of(variable.fill, [](std::byte byte) { return byte == std::byte{0}; });
     status.st_blocks = zeros ? 0 : 1;  // 0 would tell tar that there is nothing but zeros
   }
+  return status;
+}
+
+std::optional<struct stat> ChunkFiles::known(const Node& node, const VariableView& view, uint64_t number) {
+  const Variable& variable = *view.facts;
+  const Result<Ino> ino = mount_.nodes.chunk_ino(node, number, grid_of(node.view, variable).count());
+  if (!ino) return std::nullopt;
+  mount_.shows_unfound = true;
+  const uint64_t size = is_encoded(node.view) ? 1 : variable.chunk_bytes.value_or(1);
+  struct stat status = inodes_.make(node, *ino, S_IFREG, size);
+  status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
   return status;
 }
 

@@ -40,10 +40,9 @@ Result<struct stat> EncodedView::attributes(const Node& node, const VariableView
       if (size) return attributes_of(form->file_size(*size));
     }
   }
-  // Only the conversion determines the size. A chunk that cannot be converted is listed, and opening it fails with the
-  // reason.
-  const Result<ChunkPtr> chunk = content(node, {key, node.object, number, view});
-  return attributes_of(chunk ? (*chunk)->size() : 0);
+  // Only the conversion determines the size.
+  CODECFS_ASSIGN(const ChunkPtr chunk, content(node, {key, node.object, number, view}));
+  return attributes_of(chunk->size());
 }
 
 Result<ChunkPtr> EncodedView::content(const Node& node, const ChunkPlace& chunk) {

@@ -73,6 +73,67 @@ TEST_F(NamespaceTest, ChunksWithoutAFillValueAreAllThere) {
   EXPECT_EQ(error_of(find("/n/2")), ENOENT);
 }
 
+// Programs take each error of stat for "does not exist".
+TEST_F(NamespaceTest, ANameWhoseLookupFailsIsThere) {
+  for (const View view : {View::decoded, View::encoded, View::decoded3, View::encoded3}) {
+    const std::string chunk = is_zarr3(view) ? "c/0" : "0";
+    const Ino group = ino("/g", view);
+    const Ino deep = ino("/g/deep", view);
+    const Ino directory = is_zarr3(view) ? ino("/g/deep/c", view) : deep;
+    const Ino number = ino("/g/deep/" + chunk, view);
+    for (const int code : {EIO, EACCES, ESTALE, ENOTCONN}) {
+      source_->failure = code;
+      EXPECT_EQ(error_of(names().lookup(directory, "0")), code);
+      const auto known = names().known(directory, "0");
+      ASSERT_TRUE(known);
+      EXPECT_EQ(known->st_ino, number);
+      EXPECT_TRUE(S_ISREG(known->st_mode));
+      EXPECT_EQ(known->st_size, is_encoded(view) ? 1 : 4);
+      EXPECT_EQ(names().known(number)->st_size, known->st_size);
+      EXPECT_EQ(names().known(directory, "1")->st_size, known->st_size) << "it may be there";
+      EXPECT_FALSE(names().known(directory, "2")) << "outside of the grid";
+      EXPECT_EQ(names().known(group, "deep")->st_ino, deep) << "it was looked up before";
+      EXPECT_TRUE(S_ISDIR(names().known(deep)->st_mode));
+      const auto file = fs().files().open(number, false, false);
+      EXPECT_TRUE(!file || read(**file).starts_with("error")) << "to open or read it is the error";
+    }
+    source_->failure = 0;
+    EXPECT_EQ(find("/g/deep/" + chunk, view)->st_ino, number) << "it heals";
+  }
+}
+
+TEST_F(NamespaceTest, ANameOfAVariableThatCannotBeReadIsThere) {
+  const Ino variable = ino("/v");
+  mount().dataset.forget_all();
+  source_->failure = EIO;
+  EXPECT_EQ(error_of(names().lookup(variable, "0")), EIO);
+  const auto unknown = names().known(variable, "0");
+  ASSERT_TRUE(unknown);
+  EXPECT_TRUE(S_ISREG(unknown->st_mode) && unknown->st_size == 1);
+  EXPECT_TRUE(names().attributes(unknown->st_ino));
+  EXPECT_EQ(error_of(fs().files().open(unknown->st_ino, false, false)), EIO);
+  EXPECT_EQ(error_of(names().find(variable, "0")), EIO) << "no change applies to it";
+  source_->failure = 0;
+  EXPECT_EQ(error_of(fs().files().open(unknown->st_ino, false, false)), ESTALE) << "to be looked up again";
+}
+
+TEST_F(NamespaceTest, OfANewNameInAGroupTheErrorIsShown) {
+  const Ino group = ino("/g");
+  source_->failure = EIO;
+  EXPECT_FALSE(names().known(group, "other"));
+  EXPECT_TRUE(names().known(group, ".zattrs")) << "each group has them";
+  source_->failure = 0;
+  EXPECT_EQ(error_of(names().lookup(group, "other")), ENOENT) << "absent is absent";
+}
+
+TEST_F(NamespaceTest, APartOfAChunkThatCannotBeLookedUpIsNotWritten) {
+  const Ino variable = ino("/v");
+  const Ino chunk = ino("/v/0");
+  source_->failure = EIO;
+  EXPECT_TRUE(names().known(variable, "0"));
+  EXPECT_EQ(error_of(fs().files().open(chunk, true, false)), EIO);
+}
+
 TEST_F(NamespaceTest, FilesAreNoDirectories) {
   EXPECT_EQ(error_of(find("/v/0/x")), ENOTDIR);
   EXPECT_EQ(error_of(find("/.zgroup/x")), ENOTDIR);
