@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/fail_points.h"
 #include "base/fd_passing.h"
 
 namespace codecfs {
@@ -28,7 +29,8 @@ Result<std::pair<Channel, Channel::OtherEnd>> Channel::make() {
       ::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
     return fail_errno(errno, "cannot create shared memory");
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+  if (FailPoints::fails(FailPoint::descriptor) ||
+      ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return fail_errno(errno, "cannot create a socket");
   OtherEnd other{UniqueFd(ends[1]), UniqueFd(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0))};
   if (!other.memory) return fail_errno(errno, "cannot create shared memory");

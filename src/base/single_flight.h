@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,7 +19,8 @@ namespace codecfs {
 template <class T>
 class SingleFlight {
  public:
-  /// What `make` returns, or the call of it with this key that runs already. `make` must not throw. EINTR: Interruption
+  /// What `make` returns, or the call of it with this key that runs already. ENOMEM if `make` throws
+  /// std::bad_alloc. EINTR: Interruption
   /// of this thread; that of the thread that works ends only its own call.
   Result<T> run(const std::string& key, const std::function<Result<T>()>& make) {
     {
@@ -32,7 +34,13 @@ class SingleFlight {
       }
       flights_.emplace(key, std::make_shared<Flight>());
     }
-    const Result<T> result = make();
+    const Result<T> result = [&]() -> Result<T> {
+      try {
+        return make();
+      } catch (const std::bad_alloc&) {  // the others must not wait for ever
+        return fail(ENOMEM, "out of memory");
+      }
+    }();
     const LockGuard lock(mutex_);
     const auto own = flights_.find(key);
     own->second->result = result;

@@ -23,6 +23,7 @@
 #include <span>
 
 #include "base/close_from.h"
+#include "base/fail_points.h"
 #include "base/fd_passing.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -194,6 +195,7 @@ uint64_t address_space() {
 
 struct Order {
   WorkerMain main = nullptr;  // null: fork another supervisor. Valid because a fork has the same addresses.
+  bool fails = false;         // a test's: as if there could be no more processes
 };
 
 [[noreturn]] void run_supervisor(int control, void (*prepare)() = nullptr);
@@ -209,9 +211,18 @@ pid_t fork_to(const Run& run) {
 // Closes all descriptors but these, which get the numbers from kControl on.
 void keep_only(std::span<const int> fds) {
   std::array<int, kMaxPassedFds> copies{};
-  for (size_t i = 0; i < fds.size(); ++i) copies[i] = ::fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
+  const int above = kControl + static_cast<int>(fds.size());  // a low limit of descriptors must do
+  for (size_t i = 0; i < fds.size(); ++i) copies[i] = ::fcntl(fds[i], F_DUPFD_CLOEXEC, above);
   for (size_t i = 0; i < fds.size(); ++i) ::dup3(copies[i], kControl + static_cast<int>(i), O_CLOEXEC);
   close_from(static_cast<unsigned>(kControl) + static_cast<unsigned>(fds.size()));
+}
+
+/// Without this, the daemon would take the worker for one that was killed.
+void note_not_started(int page, int code) {
+  const std::shared_ptr<WorkerTrace> trace = map_trace(page);
+  if (!trace) return;
+  trace->culprit = static_cast<uint32_t>(code);
+  trace->end = WorkerTrace::kNotStarted;
 }
 
 void run_supervisor(int control, void (*prepare)()) {
@@ -238,10 +249,11 @@ void run_supervisor(int control, void (*prepare)()) {
     if (order.main == nullptr) {
       fork_to([&] { run_supervisor(message.fds[0].get()); });
     } else if (message.fds.size() == 2) {
-      fork_to([&] {
+      const pid_t child = order.fails ? (errno = EAGAIN, 0) : fork_to([&] {
         keep_only(std::array{message.fds[0].get(), message.fds[1].get()});
         run_worker(order.main);
       });
+      if (child == 0) note_not_started(message.fds[1].get(), errno);
     }
   }
 }
@@ -258,7 +270,8 @@ pid_t first_supervisor CODECFS_GUARDED_BY(supervisors_mutex) = 0;  // a child of
 
 Result<std::array<UniqueFd, 2>> make_socket() {
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+  if (FailPoints::fails(FailPoint::descriptor) ||
+      ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return fail_errno(errno, "cannot create a socket");
   return std::array{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
@@ -318,7 +331,7 @@ Result<WorkerProcess> start_worker(WorkerMain main) {
   if (!worker.trace) return fail(ENOMEM, "cannot map shared memory");
   CODECFS_ASSIGN(auto ends, make_socket());
   const LockGuard guard(supervisors_mutex);
-  CODECFS_TRY(order(Order{main}, std::array{ends[1].get(), page.get()}));
+  CODECFS_TRY(order(Order{main, FailPoints::fails(FailPoint::process)}, std::array{ends[1].get(), page.get()}));
   worker.control = std::move(ends[0]);
   return worker;
 }
@@ -346,6 +359,15 @@ bool WorkerProcess::await_start() {
 void WorkerProcess::kill() {
   end();
   control.reset();
+}
+
+Result<> WorkerProcess::was_started() const {
+  if (!trace || trace->end != WorkerTrace::kNotStarted) return {};
+  const int code = trace->culprit == ENOMEM ? ENOMEM : EAGAIN;
+  return fail(code,
+              "cannot start a process ({}): the limit of processes (ulimit -u) or of the control group (pids.max) is "
+              "reached",
+              std::strerror(code));
 }
 
 // The process cannot have been reaped and its id reused while its end of the socket is open.
@@ -380,6 +402,8 @@ std::string WorkerProcess::cause_of_end() const {
     case WorkerTrace::kOutOfMemory: return "needs more memory than allowed" + where;
     case WorkerTrace::kOutOfTime: return "needs more processor time than allowed" + where;
     case WorkerTrace::kTooSlow: return "did not finish in time" + where;
+    case WorkerTrace::kOutOfThreads: return "cannot create a thread";
+    case WorkerTrace::kNotStarted: return "cannot be started";
     default: return fmt::format("crashes ({}){}", ::strsignal(end), where);
   }
 }
@@ -447,6 +471,11 @@ void limit_memory(uint64_t more) {
 
 void end_out_of_memory() {
   if (trace_of_worker != nullptr) record_end(WorkerTrace::kOutOfMemory);
+  ::_exit(1);
+}
+
+void end_out_of_threads() {
+  if (trace_of_worker != nullptr) record_end(WorkerTrace::kOutOfThreads);
   ::_exit(1);
 }
 

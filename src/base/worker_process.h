@@ -38,6 +38,8 @@ struct WorkerTrace {
   static constexpr int kDamaged = -2;
   static constexpr int kOutOfTime = -3;
   static constexpr int kTooSlow = -4;  // code of a library did not return in time
+  static constexpr int kOutOfThreads = -5;
+  static constexpr int kNotStarted = -6;  // there can be no more processes: `culprit` is an errno
 };
 
 /// A worker, as the daemon sees it.
@@ -50,6 +52,8 @@ struct WorkerProcess {
   WorkerProcess(WorkerProcess&&) = default;
   WorkerProcess& operator=(WorkerProcess&& other) noexcept;
   ~WorkerProcess() { kill(); }
+  /// EAGAIN or ENOMEM if await_start() is false because there can be no more processes; the worker was not killed then.
+  [[nodiscard]] Result<> was_started() const;
   /// Waits until it runs. To be called before the worker runs untrusted code: what that writes to `trace` does not
   /// affect kill() then. False if the worker has ended.
   bool await_start();
@@ -110,6 +114,7 @@ class LibraryCode {
 void limit_memory(uint64_t more);
 /// End the worker, with the cause.
 [[noreturn]] void end_out_of_memory();
+[[noreturn]] void end_out_of_threads();
 [[noreturn]] void end_damaged(const char* reason);
 
 }  // namespace codecfs

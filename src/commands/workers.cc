@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <csignal>
+#include <new>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "base/interruption.h"
 #include "base/mutex.h"
+#include "base/threads.h"
 
 namespace codecfs::commands {
 
@@ -29,7 +31,12 @@ Result<> in_parallel(uint64_t count, const std::function<Result<>(uint64_t numbe
   const auto run = [&] {
     const Interruption::Scope scope(&check);
     for (uint64_t number = 0; !failed && (number = next++) < count;) {
-      Result<> done = interrupted ? Result<>(fail(ECANCELED, "interrupted")) : work(number);
+      Result<> done;
+      try {
+        done = interrupted ? Result<>(fail(ECANCELED, "interrupted")) : work(number);
+      } catch (const std::bad_alloc&) {
+        done = fail(ENOMEM, "out of memory");
+      }
       if (done) continue;
       if (interrupted && done.error().code == EINTR) done = fail(ECANCELED, "interrupted");
       const LockGuard lock(mutex);
@@ -37,13 +44,8 @@ Result<> in_parallel(uint64_t count, const std::function<Result<>(uint64_t numbe
       failed = true;
     }
   };
-  {
-    const uint64_t cores = std::max(1U, std::thread::hardware_concurrency());
-    std::vector<std::jthread> threads;
-    const uint64_t wanted = std::min(std::max<uint64_t>(cores, at_least), count);
-    for (uint64_t i = 1; i < wanted; ++i) threads.emplace_back(run);
-    run();
-  }
+  const uint64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  run_in_threads(std::min(std::max<uint64_t>(cores, at_least), count), run);
   if (first) return std::unexpected(*first);
   return {};
 }

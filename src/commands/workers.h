@@ -17,8 +17,8 @@ extern std::atomic<bool> interrupted;
 void catch_signals();
 
 /// Calls `work` with 0 to `count` - 1, each number once, in as many threads as there are cores, and in at least
-/// `threads`. After an error, or once `interrupted` is set (ECANCELED), no further calls begin. Returns the first
-/// error.
+/// `threads`; in fewer if no more can be created. After an error, or once `interrupted` is set (ECANCELED), no further
+/// calls begin. Returns the first error.
 Result<> in_parallel(uint64_t count, const std::function<Result<>(uint64_t number)>& work, size_t threads = 0);
 
 /// The same for reads of these chunks in this order; `read` gets an index in `chunks`. A source that waits for a

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/interruptible_sleep.h"
+#include "base/threads.h"
 
 namespace codecfs::mount {
 namespace {
@@ -31,7 +32,9 @@ void show(int file, const std::stop_token& stop) {
 }  // namespace
 
 ProgressLine::ProgressLine(int file) {
-  if (isatty(STDERR_FILENO) != 0) thread_ = std::jthread([=](const std::stop_token& stop) { show(file, stop); });
+  if (isatty(STDERR_FILENO) == 0) return;
+  if (Result<std::jthread> started = start_thread([=](const std::stop_token& stop) { show(file, stop); }))
+    thread_ = *std::move(started);
 }
 
 ProgressLine::~ProgressLine() = default;

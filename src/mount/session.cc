@@ -168,6 +168,7 @@ class TerminationSignals {
       if (stop.stop_requested()) return;
     }
     log::info("signal {}: unmounting", signal);
+    mount.is_terminating = true;  // fsync below waits in the kernel for writers that wait for a re-encoding
     // Not syncfs, which does not wait for the pages of a FUSE filesystem in all kernels.
     if (!mountpoint.empty()) {
       for (const std::string& path : mount.filesystem.paths_open_for_writing()) {
@@ -352,19 +353,21 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   if (reads != 0) mount.device = fuse_session_fd(session.get());
   fuse_loop_cfg_set_max_threads(config.get(), threads);
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
-  mount.notices.start(session.get(), threads);
-  if (const Result<> started = mount.parked.start(); !started) log::error("{}", started.error().reason);
+  Result<> served = mount.notices.start(session.get(), threads);
+  if (served) served = mount.parked.start();
   fs::Passthrough* const passthrough = filesystem.context().passthrough.get();
   std::optional<IdleUnmounter> idle;
-  {
-    const TerminationSignals signals(termination, session.get(), mount, filesystem.read_only() ? "" : mountpoint);
-    const std::jthread releasing(
-        [&](const std::stop_token& stop) { release_idle_periodically(filesystem.context().dataset.source(), stop); });
-    if (options.idle_seconds != 0) idle.emplace(mount, std::chrono::seconds(options.idle_seconds));
-    manager.ready(fmt::format("{} is mounted on {}", name, mountpoint));
-    const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
-    if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
-  }
+  if (served) try {
+      const TerminationSignals signals(termination, session.get(), mount, filesystem.read_only() ? "" : mountpoint);
+      const std::jthread releasing(
+          [&](const std::stop_token& stop) { release_idle_periodically(filesystem.context().dataset.source(), stop); });
+      if (options.idle_seconds != 0) idle.emplace(mount, std::chrono::seconds(options.idle_seconds));
+      manager.ready(fmt::format("{} is mounted on {}", name, mountpoint));
+      const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
+      if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
+    } catch (const std::exception& exception) {  // of a thread that cannot be created
+      served = fail(EAGAIN, "{}: cannot serve the mount: {}", name, exception.what());
+    }
   mount.ending = true;  // cancels a re-encoding
   mount.parked.stop();
   filesystem.stop_reading_ahead();
@@ -379,7 +382,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   noted.reset();
   made.remove();
   unmount_notifier.set_result(finished);
-  return finished;
+  return served ? finished : served;
 }
 
 }  // namespace codecfs::mount

@@ -94,7 +94,13 @@ Watchdog::Watchdog(const std::string& mountpoint, std::string source, bool write
           kConnections, std::strerror(errno));
   }
   if (!abort_ && !writes) return;
-  thread_ = std::thread([this] { run(); });
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    log::warning("should this process be killed, no other one completes its work: no thread can be made: {}",
+                 error.what());
+    return;
+  }
   {
     UniqueLock lock(mutex_);
     started_.wait(lock, [this]() CODECFS_REQUIRES(mutex_) { return is_started_; });

@@ -535,7 +535,7 @@ def test_writers_wait(mount, tmp_path):
 def make_stalling(path, kind):
     """A variable whose re-encoding takes some seconds, another one, and an empty group beside each."""
     plane = np.random.default_rng(5).integers(0, 4000, (128, 512)).astype("<i4")
-    data = np.stack([plane + i for i in range(192)])
+    data = np.stack([plane + i for i in range(512)])
     if kind == "hdf5":
         with h5py.File(path, "w") as f:
             f.create_dataset("deep/v", data=data, chunks=(1, 128, 512), compression="gzip", compression_opts=1)

@@ -412,9 +412,15 @@ void run_hdf5_worker(int control) {
       plugins.complete();
     } else if (order.bytes[0] == 'c' && order.fds.size() == 2 && work != nullptr) {
       Channel channel(std::move(order.fds[0]), std::move(order.fds[1]));
-      std::thread([work, moved = std::move(channel), number = ++channels]() mutable {
-        serve(*work, std::move(moved), number);
-      }).detach();
+      begin_step(++channels, 0);  // the call that waits for this thread learns why it ends
+      try {
+        std::thread([work, moved = std::move(channel), number = channels]() mutable {
+          serve(*work, std::move(moved), number);
+        }).detach();
+      } catch (const std::system_error&) {
+        end_out_of_threads();
+      }
+      end_step();
     }
   }
 }

@@ -73,6 +73,13 @@ std::vector<std::string> libraries() {
   return all;
 }
 
+std::unexpected<Error> fail_for_lack_of_threads(const std::string& path) {
+  return fail(EAGAIN,
+              "{}: the process that runs libhdf5 cannot create a thread: the limit of processes (ulimit -u) or of the "
+              "control group (pids.max) is reached",
+              path);
+}
+
 std::string key_of(Call call, const Encoder& request) {
   std::string key(1, static_cast<char>(call));
   return key + request.head;
@@ -179,6 +186,7 @@ Result<WorkerClient::SessionPtr> WorkerClient::start() {
     }
     if (opened.error().code != EPIPE) return std::unexpected(opened.error());
     session->await_end(true);
+    if (session->trace().end == WorkerTrace::kOutOfThreads) return fail_for_lack_of_threads(path_);
     const std::string cause = session->cause_of_end();
     if (const auto damage = session->reported(); damage != WorkerSession::Damage::none) {
       const bool is_new = damage == WorkerSession::Damage::unknown;
@@ -368,6 +376,8 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
     }
     // Otherwise the process has ended, or sends what is no message.
     session->await_end(done.error().code != EPIPE && done.error().code != ECONNRESET);
+    if (session->trace().end == WorkerTrace::kOutOfThreads && session->trace().culprit == number)
+      return fail_for_lack_of_threads(path_);
     std::string cause = session->cause_of_end();
     bool is_new = false;
     if (const auto damage = session->reported(); damage != WorkerSession::Damage::none) {

@@ -54,7 +54,10 @@ Result<std::shared_ptr<WorkerSession>> WorkerSession::start(const Inheritance& i
                                                             OnDamage on_damage) {
   std::shared_ptr<WorkerSession> session(new WorkerSession(broker, std::move(on_damage)));
   CODECFS_ASSIGN(session->process_, start_worker(run_hdf5_worker));
-  if (!session->process_.await_start()) return session;  // the first call notices
+  if (!session->process_.await_start()) {
+    CODECFS_TRY(session->process_.was_started());
+    return session;  // the first call notices
+  }
   const int control = session->process_.control.get();
   std::string order(1, 's');
   order += inheritance.working_directory;

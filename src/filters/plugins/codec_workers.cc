@@ -123,6 +123,25 @@ Result<std::vector<uint32_t>> CodecWorkers::prepare_dataset(const DatasetToPrepa
               [](MessageReader& results, Bytes) -> Result<std::vector<uint32_t>> { return results.parameters(); });
 }
 
+/// Counts a worker as ended that an exception has destroyed.
+class CodecWorkers::Borrowed {
+ public:
+  Borrowed(CodecWorkers& all, WorkerPtr& worker) : all_(all), worker_(worker) {}
+  ~Borrowed() {
+    if (worker_ == nullptr) return;
+    worker_.reset();
+    const LockGuard guard(all_.mutex_);
+    --all_.running_;
+    all_.released_.notify_one();
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+ private:
+  CodecWorkers& all_;
+  WorkerPtr& worker_;  // null once it was released, or its end noted
+};
+
 template <class Take>
 auto CodecWorkers::call(const Request& request, const Take& take)
     -> decltype(take(std::declval<MessageReader&>(), Bytes())) {
@@ -130,6 +149,7 @@ auto CodecWorkers::call(const Request& request, const Take& take)
   int crashes = 0;
   for (;;) {
     CODECFS_ASSIGN(WorkerPtr worker, acquire());
+    const Borrowed borrowed(*this, worker);
     Exchange exchanged = exchange(*worker, request, elapsed_limit(request));
     if (exchanged.answer) {
       MessageReader results(exchanged.answer->head);
@@ -231,14 +251,21 @@ Result<CodecWorkers::WorkerPtr> CodecWorkers::acquire() {
       note_end(std::move(worker), end);
       continue;
     }
-    Result<WorkerPtr> started = start_one();
+    Result<WorkerPtr> started;
+    try {
+      started = start_one();
+    } catch (const std::bad_alloc&) {
+      started = fail(ENOMEM, "out of memory");
+    }
     if (started) return started;
     {
       const LockGuard guard(mutex_);
       --running_;
       released_.notify_one();
     }
-    return fail(EIO, "{}: {}", shown_, started.error().reason);
+    const int code = started.error().code;
+    const bool is_exhausted = code == EAGAIN || code == ENOMEM || code == EMFILE || code == ENFILE;
+    return fail(is_exhausted ? code : EIO, "{}: {}", shown_, started.error().reason);
   }
 }
 
@@ -273,7 +300,10 @@ Result<CodecWorkers::WorkerPtr> CodecWorkers::start_one() {
 
 Result<CodecWorkers::WorkerPtr> CodecWorkers::load_in_new_worker() {
   CODECFS_ASSIGN(WorkerProcess process, start_worker(run_codec_worker));
-  if (!process.await_start()) return fail(kKilled, "killed by another program");
+  if (!process.await_start()) {
+    CODECFS_TRY(process.was_started());
+    return fail(kKilled, "killed by another program");
+  }
   CODECFS_ASSIGN(auto connection, Channel::make());
   auto& [channel, other] = connection;
   auto worker = std::make_unique<Worker>(std::move(process), std::move(channel));

@@ -79,6 +79,7 @@ class CodecWorkers final : public PluginCalls {
   };
 
   CodecWorkers(std::string path, std::string shown, const CodecCallLimits& limits);
+  class Borrowed;
   Result<WorkerPtr> start_one();
   Result<WorkerPtr> load_in_new_worker();
   Result<WorkerPtr> acquire();

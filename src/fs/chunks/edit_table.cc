@@ -238,10 +238,10 @@ void EditTable::note_stored(Edit& edit) {
   update(edit);
 }
 
-void EditTable::note_failed(Edit& edit, const Error& error) {
+void EditTable::note_failed(Edit& edit, Error error) {
   edit.storing_ = false;
   --storing_;
-  edit.failure_ = error;
+  edit.failure_ = std::move(error);
   update(edit);
 }
 

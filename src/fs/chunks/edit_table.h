@@ -149,7 +149,7 @@ class EditTable {
   /// note_failed() must follow.
   EditPtr take();
   void note_stored(Edit& edit);
-  void note_failed(Edit& edit, const Error& error);
+  void note_failed(Edit& edit, Error error);
 
  private:
   using Stage = Edit::Stage;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/threads.h"
+
 namespace codecfs::fs {
 namespace {
 
@@ -61,7 +63,11 @@ void PageCopies::put(Ino ino, File& file, uint64_t page, Bytes bytes) {
   order_.push_back({ino, page});
   file.pages[page] = {{bytes.begin(), bytes.end()}, ++version_, std::prev(order_.end())};
   if (order_.size() * kPage <= limit_ || stopped_) return;
-  if (!thread_.joinable()) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  if (!thread_.joinable()) {
+    // Without the thread, the limit of copies is a quarter higher, and further ones are skipped.
+    if (Result<std::jthread> started = start_thread([this](const std::stop_token& stop) { run(stop); }))
+      thread_ = *std::move(started);
+  }
   full_.notify_all();
 }
 

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/interruption.h"
+#include "base/threads.h"
 #include "fs/chunks/niceness.h"
 
 namespace codecfs::fs {
@@ -70,12 +71,12 @@ void ReadAhead::stop() {
 
 bool ReadAhead::have_threads() {
   if (stopped_) return false;
-  try {
-    while (threads_.size() < threads_wanted_) {
-      const bool is_last = !threads_.empty() && threads_.size() + 1 == threads_wanted_;
-      threads_.emplace_back([this, is_last](const std::stop_token& stop) { run(stop, is_last); });
-    }
-  } catch (const std::system_error&) {
+  threads_.reserve(threads_wanted_);
+  while (threads_.size() < threads_wanted_) {
+    const bool is_last = !threads_.empty() && threads_.size() + 1 == threads_wanted_;
+    Result<std::jthread> started = start_thread([this, is_last](const std::stop_token& stop) { run(stop, is_last); });
+    if (!started) break;
+    threads_.push_back(*std::move(started));
   }
   return !threads_.empty();
 }

@@ -1,8 +1,10 @@
 #include "fs/chunks/write_back.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
+#include "base/fail_points.h"
 #include "base/log.h"
 #include "fs/chunks/recoding_policy.h"
 
@@ -292,10 +294,17 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
   const EditPtr edit = edits_.find(place.key);
   if (edit != nullptr) edits_.set_removing(*edit, true);
   lock.unlock();
-  Result<> removed = check_place_(place);
-  if (removed) removed = dataset_.source().remove_chunk(place.object, place.number);
+  Result<> removed;
+  try {
+    FailPoints::allocate();
+    removed = check_place_(place);
+    if (removed) removed = dataset_.source().remove_chunk(place.object, place.number);
+  } catch (const std::bad_alloc&) {
+    removed = fail(ENOMEM, "out of memory");
+  }
   lock.lock();
   removing_.erase(place.key);
+  progress_.notify_all();
   if (edit != nullptr) edits_.set_removing(*edit, false);  // after an error it must still be stored
   if (removed) {
     if (edit != nullptr) edits_.drop(*edit);
@@ -305,7 +314,6 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
     uncommitted_ = true;
     removed_.insert(place.object, place.key, place.number);
   }
-  progress_.notify_all();
   return removed;
 }
 

@@ -205,6 +205,7 @@ class WriteBack {
   Result<> start_threads() CODECFS_REQUIRES(mutex_);
   void encode_until_stopped(const std::stop_token& stop);
   Result<> commit_with(Result<bool> (*commit_source)(Source&));
+  void store_and_commit() CODECFS_EXCLUDES(mutex_);
   void commit_at_intervals(const std::stop_token& stop);
   [[nodiscard]] bool is_pressed() const CODECFS_REQUIRES(mutex_);
   [[nodiscard]] bool can_be_stored(const Edit& edit) const CODECFS_REQUIRES(mutex_);
@@ -217,6 +218,7 @@ class WriteBack {
   Result<> stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
   Result<> stop_writers_between_replacements(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
   void store(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
+  Result<> store_content(const EditPtr& edit, bool& as_given) CODECFS_EXCLUDES(mutex_);
   Result<> store_bytes(const EditPtr& edit, const Edit::Taken& taken) CODECFS_EXCLUDES(mutex_);
   Result<> store_all(ObjectId variable, bool holds) CODECFS_EXCLUDES(mutex_);
   Result<> wait_until_stored(const std::vector<EditPtr>& edits) CODECFS_EXCLUDES(mutex_);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/fail_points.h"
 #include "base/log.h"
+#include "base/threads.h"
 #include "fs/chunks/recoding_policy.h"
 #include "fs/chunks/write_back.h"
 
@@ -66,18 +68,14 @@ Result<> WriteBack::start_threads() {
                                 ? options_.encoders
                                 : std::max({1U, std::thread::hardware_concurrency(),
                                             static_cast<unsigned>(dataset_.source().reads_at_once())});
-  try {
-    encoders_.reserve(encoders);
-    while (encoders_.size() < encoders)
-      encoders_.emplace_back([this](const std::stop_token& stop) { encode_until_stopped(stop); });
-  } catch (const std::exception& exception) {
-    if (encoders_.empty()) return fail(EAGAIN, "cannot start a thread that stores chunks: {}", exception.what());
+  encoders_.reserve(encoders);
+  while (encoders_.size() < encoders) {
+    Result<std::jthread> started = start_thread([this](const std::stop_token& stop) { encode_until_stopped(stop); });
+    if (!started && encoders_.empty()) return pass_on(started);
+    if (!started) break;
+    encoders_.push_back(*std::move(started));
   }
-  try {
-    committer_ = std::jthread([this](const std::stop_token& stop) { commit_at_intervals(stop); });
-  } catch (const std::exception& exception) {
-    return fail(EAGAIN, "cannot start the thread that commits: {}", exception.what());
-  }
+  CODECFS_ASSIGN(committer_, start_thread([this](const std::stop_token& stop) { commit_at_intervals(stop); }));
   return {};
 }
 
@@ -96,27 +94,17 @@ void WriteBack::encode_until_stopped(const std::stop_token& stop) {
   }
 }
 
+/// No exception leaves it: the edit would count as being stored for ever.
 void WriteBack::store(const EditPtr& edit) {
-  Edit::Taken taken = edit->take();
-  Result<> stored;
   bool as_given = false;
+  Result<> stored;
   try {
-    if (taken.content.bytes == nullptr) {
-      stored = fail(EBUSY, "a program is replacing the chunk");
-    } else if (taken.content.encoded != nullptr) {
-      const Result<bool> given =
-          dataset_.source().write_stored(edit->place.object, edit->place.number, taken.content.encoded->bytes());
-      if (!given) stored = std::unexpected(given.error());
-      as_given = !given || *given;
-    }
-    if (stored && !as_given) stored = store_bytes(edit, taken);
+    FailPoints::allocate();
+    stored = store_content(edit, as_given);
+  } catch (const std::bad_alloc&) {
+    stored = fail(ENOMEM, "out of memory");
   } catch (const std::exception& exception) {
     stored = fail(EIO, "internal error: {}", exception.what());
-  }
-  taken.content = {};
-  if (!stored) {
-    const LockGuard lock(edit->content_mutex);
-    edit->content.give_back_written(taken.written);
   }
 
   const LockGuard lock(mutex_);
@@ -130,11 +118,39 @@ void WriteBack::store(const EditPtr& edit) {
     forget_if_clean(edit);
   } else {
     ++stats_.errors;
-    failures_.add(stored.error());
-    edits_.note_failed(*edit, stored.error());
-    errors_[edit->place.object] = stored.error();
+    edits_.note_failed(*edit, std::move(stored.error()));
+    try {
+      failures_.add(*edit->failure());
+      errors_[edit->place.object] = *edit->failure();
+    } catch (const std::bad_alloc&) {  // the edit keeps the error for fsync
+    }
   }
   progress_.notify_all();
+}
+
+Result<> WriteBack::store_content(const EditPtr& edit, bool& as_given) {
+  Edit::Taken taken = edit->take();
+  Result<> stored;
+  try {
+    if (taken.content.bytes == nullptr) {
+      stored = fail(EBUSY, "a program is replacing the chunk");
+    } else if (taken.content.encoded != nullptr) {
+      const Result<bool> given =
+          dataset_.source().write_stored(edit->place.object, edit->place.number, taken.content.encoded->bytes());
+      if (!given) stored = std::unexpected(given.error());
+      as_given = !given || *given;
+    }
+    if (stored && !as_given) stored = store_bytes(edit, taken);
+  } catch (const std::bad_alloc&) {
+    stored = fail(ENOMEM, "out of memory");
+  } catch (const std::exception& exception) {
+    stored = fail(EIO, "internal error: {}", exception.what());
+  }
+  taken.content = {};
+  if (stored) return {};
+  const LockGuard lock(edit->content_mutex);
+  edit->content.give_back_written(taken.written);
+  return stored;
 }
 
 Result<> WriteBack::store_bytes(const EditPtr& edit, const Edit::Taken& taken) {
@@ -205,7 +221,14 @@ Result<> WriteBack::commit_with(Result<bool> (*commit_source)(Source&)) {
     uncommitted_ = false;
     is_committing_ = true;
   }
-  const Result<bool> committed = commit_source(dataset_.source());
+  Result<bool> committed;
+  try {
+    committed = commit_source(dataset_.source());
+  } catch (const std::bad_alloc&) {
+    committed = fail(ENOMEM, "out of memory");
+  } catch (const std::exception& exception) {
+    committed = fail(EIO, "internal error: {}", exception.what());
+  }
   const LockGuard lock(mutex_);
   is_committing_ = false;
   if (committed && *committed) {
@@ -218,6 +241,18 @@ Result<> WriteBack::commit_with(Result<bool> (*commit_source)(Source&)) {
   return std::unexpected(committed.error());
 }
 
+void WriteBack::store_and_commit() {
+  std::vector<EditPtr> edits;
+  {
+    const LockGuard lock(mutex_);
+    edits = edits_.underway();
+  }
+  (void)wait_until_stored(edits);  // errors are kept for the next close
+  // A source for which this is too expensive leaves it to the next commit().
+  const Result<> committed = commit_with([](Source& source) { return source.commit_at_interval(); });
+  if (!committed) log::error("{}", committed.error().reason);
+}
+
 void WriteBack::commit_at_intervals(const std::stop_token& stop) {
   UniqueLock lock(mutex_);
   while (!stop.stop_requested()) {
@@ -225,12 +260,13 @@ void WriteBack::commit_at_intervals(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     edits_.forget_failures();
     wake(edits_.enqueue_closed());
-    const std::vector<EditPtr> edits = edits_.underway();
     lock.unlock();
-    (void)wait_until_stored(edits);  // errors are kept for the next close
-    // A source for which this is too expensive leaves it to the next commit().
-    const Result<> committed = commit_with([](Source& source) { return source.commit_at_interval(); });
-    if (!committed) log::error("{}", committed.error().reason);
+    try {
+      FailPoints::allocate();
+      store_and_commit();
+    } catch (const std::exception& exception) {  // tried again after the next interval
+      log::error("cannot commit: {}", exception.what());
+    }
     lock.lock();
   }
 }

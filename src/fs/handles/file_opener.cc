@@ -137,8 +137,9 @@ FileOpener::Opened FileOpener::open_chunk_to_write(const Node& node, const Chunk
     CODECFS_TRY(mount_.write_back.begin_replacement(chunk));
     uses_.notifier.chunk_changed(node, chunk.number);
   }
+  auto writer = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, true);
   mount_.write_back.open_writer(chunk.key);
-  return std::make_unique<ChunkHandle>(chunk_io_, node, chunk, true);
+  return writer;
 }
 
 FileOpener::Opened FileOpener::open_chunk(const Node& node, const ChunkPlace& chunk, Ino ino) {

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <thread>
+
+#include "base/log.h"
+#include "base/threads.h"
 
 namespace codecfs::fs {
 namespace {
@@ -26,12 +30,14 @@ constexpr int kRetries = 50;
 thread_local Ino KernelNotices::served_ = 0;
 thread_local uint64_t KernelNotices::count_at_begin_ = 0;
 
-void KernelNotices::start(fuse_session* session, unsigned workers) {
+Result<> KernelNotices::start(fuse_session* session, unsigned workers) {
   session_ = session;
   workers_ = workers;
   known_.add(kRootIno);
-  for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_, &chunk_names_})
-    lane->thread = std::jthread([this, lane](const std::stop_token& stop) { run(*lane, stop); });
+  for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_, &chunk_names_}) {
+    CODECFS_ASSIGN(lane->thread, start_thread([this, lane](const std::stop_token& stop) { run(*lane, stop); }));
+  }
+  return {};
 }
 
 void KernelNotices::stop() {
@@ -184,7 +190,11 @@ void KernelNotices::run(Lane& lane, const std::stop_token& stop) {
     lane.since = Clock::now();
     changed_.notify_all();  // requests about this inode stop waiting
     lock.unlock();
-    send(notice, stop);
+    try {
+      send(notice, stop);
+    } catch (const std::exception& exception) {
+      log::error("cannot tell the kernel of a change, whose caches may be outdated: {}", exception.what());
+    }
     lock.lock();
     lane.sending = 0;
     ++lane.done;

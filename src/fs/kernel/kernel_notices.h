@@ -40,8 +40,9 @@ class KernelNotices final : public Invalidator {
   KernelNotices(const KernelNotices&) = delete;
   KernelNotices& operator=(const KernelNotices&) = delete;
 
-  /// Must be called before the session serves requests. `workers`: number of concurrent requests.
-  void start(fuse_session* session, unsigned workers);
+  /// Must be called before the session serves requests. `workers`: number of concurrent requests. The errors of
+  /// start_thread().
+  Result<> start(fuse_session* session, unsigned workers);
   /// Sends no more notifications, and returns when none is being sent. Must be called before the session is destroyed,
   /// while requests are still answered or when no more can arrive.
   void stop();

@@ -153,7 +153,9 @@ void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse
 
 void op_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   Mount& mount = mount_of(request);
-  if (file_of(info)->close()) mount.notices.content_changed(ino, false);
+  log_exceptions([&] {
+    if (file_of(info)->close()) mount.notices.content_changed(ino, false);
+  });
   mount.files.close(info->fh);
   fuse_reply_err(request, 0);
 }
@@ -272,8 +274,11 @@ void op_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
 }
 
 void op_statfs(fuse_req_t request, fuse_ino_t) {
-  const struct statvfs numbers = filesystem_of(request).statistics();
-  fuse_reply_statfs(request, &numbers);
+  answer(request, kRootIno, [&]() -> Result<> {
+    const struct statvfs numbers = filesystem_of(request).statistics();
+    fuse_reply_statfs(request, &numbers);
+    return {};
+  });
 }
 
 /// A reply in the protocol of getxattr and listxattr: the length for size 0, else the bytes if they fit.

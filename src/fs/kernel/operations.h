@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <string>
 #include <unordered_set>
 
@@ -30,7 +31,12 @@ class OpenHandles {
   }
   uint64_t add(std::unique_ptr<T> handle) {
     const LockGuard lock(mutex_);
-    open_.insert(handle.get());
+    try {
+      open_.insert(handle.get());
+    } catch (const std::bad_alloc&) {
+      if constexpr (requires { handle->close(); }) (void)handle->close();
+      throw;
+    }
     return reinterpret_cast<uint64_t>(handle.release());
   }
   static T* at(uint64_t number) { return reinterpret_cast<T*>(number); }
@@ -64,6 +70,7 @@ struct Mount {
   bool offers_passthrough = false;            // set before the first request
   std::atomic<bool> is_initialised = false;   // INIT was answered
   std::atomic<bool> ending = false;           // no new requests are accepted
+  std::atomic<bool> is_terminating = false;   // re-encodings are cancelled
   std::atomic<bool> stops_waiting = false;    // readers do not wait for an object store any more
   int device = -1;                            // of /dev/fuse, if readers may wait for an object store
   std::atomic<Ino> looked_up_in = 0;          // the directory of the last LOOKUP, until it is listed further

@@ -4,14 +4,12 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/threads.h"
+
 namespace codecfs::fs {
 
 Result<> ParkedRequests::start() {
-  try {
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-  } catch (const std::exception& exception) {
-    return fail(EAGAIN, "cannot start a thread for requests that wait: {}", exception.what());
-  }
+  CODECFS_ASSIGN(thread_, start_thread([this](const std::stop_token& stop) { run(stop); }));
   const LockGuard lock(mutex_);
   is_open_ = true;
   return {};
@@ -71,8 +69,7 @@ void ParkedRequests::interrupt(fuse_req_t request) {
 void ParkedRequests::run(const std::stop_token& stop) {
   UniqueLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, stop,
-                  [&]() CODECFS_REQUIRES(mutex_) { return !parked_.empty() && parked_.front().is_ready; });
+    changed_.wait(lock, stop, [&]() CODECFS_REQUIRES(mutex_) { return !parked_.empty() && parked_.front().is_ready; });
     if (parked_.empty()) {
       if (stop.stop_requested()) return;
       continue;

@@ -27,9 +27,10 @@ class ParkedRequests {
   static constexpr size_t kMaxRequests = 4096;
   static constexpr size_t kMaxBytes = size_t{64} << 20;
 
-  /// Must be called before requests are parked. EAGAIN.
+  /// Must be called before requests are parked. The errors of start_thread().
   Result<> start();
-  /// Answers all that are parked, and ends the thread. No more can be parked. Must be called while replies are possible.
+  /// Answers all that are parked, and ends the thread. No more can be parked. Must be called while replies are
+  /// possible.
   void stop();
 
   /// `answer` will answer the request. `bytes`: memory that it holds. EBUSY if too many requests are parked; then the

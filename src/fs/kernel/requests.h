@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <exception>
 #include <new>
 
+#include "base/fail_points.h"
 #include "base/interruption.h"
+#include "base/log.h"
 #include "fs/chunks/recoding_policy.h"
 #include "fs/kernel/operations.h"
 
@@ -29,7 +32,10 @@ inline FileHandle* file_of(fuse_file_info* info) { return OpenHandles<FileHandle
 
 inline void reply_error(fuse_req_t request, Ino ino, const Error& error, RequestKind kind) {
   const bool was_interrupted = error.code == EINTR && Interruption::current() != nullptr;
-  if (!was_interrupted) filesystem_of(request).context().note_error(ino, error, kind);
+  try {
+    if (!was_interrupted) filesystem_of(request).context().note_error(ino, error, kind);
+  } catch (const std::exception&) {  // no memory for the note
+  }
   fuse_reply_err(request, error.code);
 }
 
@@ -43,6 +49,7 @@ void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind =
   if (std::atomic<bool>& used = mount_of(request).used; !used.load(std::memory_order_relaxed)) used = true;
   Result<> result;
   try {
+    FailPoints::allocate();
     result = operation();
   } catch (const std::bad_alloc&) {
     result = fail(ENOMEM, "out of memory");
@@ -50,6 +57,19 @@ void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind =
     result = fail(EIO, "internal error: {}", exception.what());
   }
   if (!result) reply_error(request, ino, result.error(), kind);
+}
+
+/// For what a request does beside its reply, which is not an error of the request: exceptions are logged.
+template <class Operation>
+void log_exceptions(Operation operation) noexcept {
+  try {
+    operation();
+  } catch (const std::exception& exception) {
+    try {
+      log::error("internal error: {}", exception.what());
+    } catch (const std::exception&) {  // the log needs memory, too
+    }
+  }
 }
 
 /// Whether no client waits for the answer any more: it was interrupted, or the mount ends. The kernel tells neither
@@ -63,7 +83,10 @@ inline bool is_unwanted(fuse_req_t request) {
 
 /// Whether the client was interrupted or the mount is ending. Valid until the request is answered.
 inline Cancelled given_up(fuse_req_t request) {
-  return [request] { return mount_of(request).ending || fuse_req_interrupted(request) != 0; };
+  return [request] {
+    const Mount& mount = mount_of(request);
+    return mount.ending || mount.is_terminating || fuse_req_interrupted(request) != 0;
+  };
 }
 
 /// answer() for operations that change nothing: EINTR if they wait for an object store and are not wanted any more.

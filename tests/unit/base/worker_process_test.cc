@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fail_points.h"
 #include "base/fd_passing.h"
 #include "base/shared_channel.h"
 
@@ -81,6 +82,38 @@ TEST(WorkerProcess, TellsHowItEnded) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(WorkerProcess, EndsWhenMemoryIsExhausted) { EXPECT_EQ(end_after("memory"), "needs more memory than allowed"); }
 #endif
+
+TEST(WorkerProcess, OneThatCannotBeStartedWasNotKilled) {
+  FailPoints::arm(FailPoint::process, 0, 1);
+  auto worker = start_worker(obey);
+  ASSERT_TRUE(worker) << worker.error().reason;
+  EXPECT_FALSE(worker->await_start());
+  const Result<> started = worker->was_started();
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, EAGAIN);
+  EXPECT_TRUE(started.error().reason.contains("limit of processes")) << started.error().reason;
+  FailPoints::disarm();
+  auto next = start_worker(obey);
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(next->await_start());
+  EXPECT_TRUE(next->was_started());
+}
+
+TEST(WorkerProcess, DescriptorsThatRunOutAreAnError) {
+  for (int passed = 0; passed < 3; ++passed) {
+    FailPoints::arm(FailPoint::descriptor, passed, 1);
+    const auto worker = start_worker(obey);
+    const auto channel = Channel::make();
+    FailPoints::disarm();
+    EXPECT_EQ(worker.has_value() && channel.has_value(), passed == 2) << passed;
+    if (!worker) {
+      EXPECT_EQ(worker.error().code, EMFILE);
+    }
+    if (!channel) {
+      EXPECT_EQ(channel.error().code, EMFILE);
+    }
+  }
+}
 
 TEST(WorkerProcess, IsKilledWithItsOwner) {
   int pid = 0;

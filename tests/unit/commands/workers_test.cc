@@ -6,7 +6,10 @@
 
 #include <atomic>
 #include <csignal>
+#include <new>
 #include <vector>
+
+#include "base/fail_points.h"
 
 namespace codecfs::commands {
 namespace {
@@ -43,6 +46,26 @@ TEST(Workers, ASignalEndsIt) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, ECANCELED);
+}
+
+TEST(InParallel, WorksWithoutOtherThreads) {
+  FailPoints::arm(FailPoint::thread, 0);
+  std::atomic<uint64_t> sum = 0;
+  EXPECT_TRUE(in_parallel(
+      100,
+      [&](uint64_t number) -> Result<> {
+        sum += number;
+        return {};
+      },
+      8));
+  FailPoints::disarm();
+  EXPECT_EQ(sum, 4950);
+}
+
+TEST(InParallel, MemoryThatRunsOutIsAnError) {
+  const Result<> done = in_parallel(100, [](uint64_t) -> Result<> { throw std::bad_alloc(); });
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ENOMEM);
 }
 
 }  // namespace

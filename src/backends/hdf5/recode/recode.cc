@@ -19,6 +19,7 @@
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/recode/kept_space.h"
 #include "base/endian.h"
+#include "base/threads.h"
 #include "base/worker_process.h"
 
 namespace codecfs::hdf5 {
@@ -229,19 +230,11 @@ Result<> Recoding::copy(Progress& progress) {
   // Each thread holds a chunk in three forms: stored, decoded and re-encoded.
   const uint64_t by_memory = std::max<uint64_t>(kMemory / std::max<uint64_t>(3 * *form_.shape.bytes, 1), 1);
   const uint64_t workers = std::min<uint64_t>(by_memory, std::max(std::thread::hardware_concurrency(), 1U));
-  {
-    std::vector<std::jthread> others;
-    try {
-      const uint32_t step = current_step();
-      while (others.size() + 1 < workers)
-        others.emplace_back([&work, step] {
-          join_step(step);
-          work();
-        });
-    } catch (const std::system_error&) {  // use the threads that could be created
-    }
+  const uint32_t step = current_step();
+  run_in_threads(workers, [&] {
+    join_step(step);
     work();
-  }
+  });
   if (numbers.failure()) return std::unexpected(*numbers.failure());
   return {};
 }

@@ -1,14 +1,14 @@
 #include "backends/zarr/source/parallel_files.h"
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/mutex.h"
+#include "base/threads.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -18,16 +18,7 @@ class ParallelWork {
   ParallelWork(size_t count, const std::function<Result<>(size_t)>& make) : count_(count), make_(make) {}
 
   Result<> run(size_t threads) {
-    std::vector<std::jthread> helpers;
-    try {
-      helpers.reserve(threads);
-      while (helpers.size() + 1 < threads) helpers.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {
-      // Continue with fewer threads.
-    } catch (const std::bad_alloc&) {
-    }
-    work();
-    helpers.clear();
+    run_in_threads(threads, [this] { work(); });
     const LockGuard lock(mutex_);
     if (failure_) return std::unexpected(*failure_);
     return {};
@@ -39,7 +30,12 @@ class ParallelWork {
     while (!stopped_) {
       const size_t i = next_++;
       if (i >= count_) return;
-      Result<> done = make_(i);
+      Result<> done;
+      try {
+        done = make_(i);
+      } catch (const std::bad_alloc&) {
+        done = fail(ENOMEM, "out of memory");
+      }
       if (done) continue;
       const LockGuard lock(mutex_);
       if (!failure_) failure_ = std::move(done.error());

@@ -16,7 +16,7 @@ inline constexpr uint64_t kParallelMemory = uint64_t{1} << 30;
 
 /// Calls `make` with 0 to count - 1, in any order, in several threads and in the caller's. Fewer threads work if a call
 /// takes more than a share of kParallelMemory (`memory`, bytes). Returns the first error, after which no call begins.
-/// `make` must not throw.
+/// ENOMEM if it throws std::bad_alloc.
 Result<> make_in_parallel(size_t count, uint64_t memory, const std::function<Result<>(size_t)>& make);
 /// The same in at most `threads` threads, for work that waits for a network.
 Result<> make_at_once(size_t count, size_t threads, const std::function<Result<>(size_t)>& make);

@@ -11,6 +11,7 @@
 #include <semaphore>
 #include <thread>
 
+#include "base/fail_points.h"
 #include "fs/chunks/recoding_policy.h"
 #include "support/memory_source.h"
 
@@ -462,6 +463,49 @@ TEST_F(RecodingTest, WhatWasEncodedBeforeIsEncodedAgain) {
   ASSERT_TRUE(write_back_->sync_all());
   EXPECT_EQ(stats_.chunks_stored_as_given, 0);
   EXPECT_EQ(stored(1), std::string(kChunk, 'b'));
+}
+
+TEST_F(WriteBackTest, ThreadsThatCannotBeCreatedLeaveNothingBehind) {
+  WriteBack::Options options;
+  options.commit = std::chrono::seconds(0);
+  options.encoders = 3;
+  for (int passed = 0; passed < 4; ++passed) {
+    make(options);
+    FailPoints::arm(FailPoint::thread, passed, 1);
+    const Result<> first = put(1, 0, "one", true);
+    const bool has_some_encoders = passed == 1 || passed == 2;  // which do
+    ASSERT_EQ(first.has_value(), has_some_encoders) << passed;
+    if (!first) {
+      EXPECT_EQ(first.error().code, EAGAIN);
+    }
+    FailPoints::disarm();
+    EXPECT_TRUE(write_back_->pause(variable_)) << "no pin is left";
+    EXPECT_TRUE(write_back_->remove(place(2)));
+    ASSERT_TRUE(put(3, 0, "three", true));
+    for (int tries = 0; source_->commits <= passed && tries < 1000; ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_GT(source_->commits, passed) << "there is a committer";
+    ASSERT_TRUE(write_back_->finish());
+    source_->commits = passed + 1;
+    EXPECT_EQ(stored(3), filled(0, "three"));
+  }
+}
+
+TEST_F(WriteBackTest, MemoryThatRunsOutIsAnErrorOfTheChunk) {
+  for (int passed = 0; passed < 3; ++passed) {
+    ASSERT_TRUE(put(1, 0, "one"));
+    ASSERT_TRUE(put(2, 0, "two"));
+    FailPoints::arm(FailPoint::memory, passed, 1);
+    const Result<> synced = write_back_->sync_all();
+    FailPoints::disarm();
+    EXPECT_EQ(synced.has_value(), passed >= 2) << passed;
+    if (!synced) {
+      EXPECT_EQ(synced.error().code, ENOMEM);
+    }
+    ASSERT_TRUE(write_back_->sync_all());
+    EXPECT_EQ(stored(1), filled(0, "one"));
+    EXPECT_EQ(stored(2), filled(0, "two"));
+  }
 }
 
 }  // namespace

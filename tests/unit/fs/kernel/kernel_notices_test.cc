@@ -110,7 +110,9 @@ class KernelNoticesTest : public testing::Test {
     if (!session_.is_recorded()) GTEST_SKIP() << "this libfuse sends to the kernel only";
   }
   KernelNotices& notices() {
-    if (!std::exchange(started_, true)) notices_.start(session_.get(), 4);
+    if (!std::exchange(started_, true)) {
+      EXPECT_TRUE(notices_.start(session_.get(), 4));
+    }
     return notices_;
   }
   RecordedSession session_;

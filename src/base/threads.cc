@@ -1,0 +1,63 @@
+#include "base/threads.h"
+
+#include <cerrno>
+#include <exception>
+#include <new>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/fail_points.h"
+#include "base/log.h"
+#include "base/mutex.h"
+
+namespace codecfs {
+
+Result<std::jthread> start_thread(std::function<void(const std::stop_token&)> run) try {
+  if (FailPoints::fails(FailPoint::thread)) throw std::system_error(EAGAIN, std::generic_category());
+  return std::jthread([run = std::move(run)](const std::stop_token& stop) {
+    try {
+      run(stop);
+    } catch (const std::exception& exception) {
+      try {
+        log::error("internal error: a thread has ended: {}", exception.what());
+      } catch (const std::exception&) {  // the log needs memory, too
+      }
+    }
+  });
+} catch (const std::system_error& error) {
+  return fail(EAGAIN,
+              "cannot create a thread ({}): the limit of processes (ulimit -u) or of the control group (pids.max) is "
+              "reached",
+              error.code().message());
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "no memory for a thread");
+}
+
+void run_in_threads(size_t threads, const std::function<void()>& work) {
+  Mutex mutex;
+  std::exception_ptr thrown;
+  const auto guarded = [&] {
+    try {
+      work();
+    } catch (...) {
+      const LockGuard lock(mutex);
+      if (!thrown) thrown = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    try {
+      for (size_t i = 1; i < threads; ++i) {
+        Result<std::jthread> started = start_thread([&](const std::stop_token&) { guarded(); });
+        if (!started) break;
+        others.push_back(*std::move(started));
+      }
+    } catch (const std::bad_alloc&) {  // the others do it
+    }
+    guarded();
+  }
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+}  // namespace codecfs

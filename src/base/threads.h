@@ -1,0 +1,20 @@
+#pragma once
+// Threads, whose number is limited: that one cannot be created is an error like any other.
+
+#include <cstddef>
+#include <functional>
+#include <thread>
+
+#include "base/result.h"
+
+namespace codecfs {
+
+/// EAGAIN with the limits that may have been reached, or ENOMEM. An exception that leaves `run` ends the thread alone,
+/// and is logged: functions that must go on catch it themselves.
+Result<std::jthread> start_thread(std::function<void(const std::stop_token&)> run);
+
+/// Calls `work` in this thread and in at most `threads` - 1 others, in fewer if no more can be created, and returns when
+/// all calls have returned. If some threw, throws the first exception.
+void run_in_threads(size_t threads, const std::function<void()>& work);
+
+}  // namespace codecfs
