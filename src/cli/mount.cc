@@ -53,12 +53,18 @@ Result<> MountCommand::check() {
 
 int MountCommand::run() {
   if (!is_there(arguments_)) return 0;
+  mount::Starter starter;
+  if (!arguments_.options.foreground && !arguments_.is_fake) {
+    const Result<std::optional<int>> ended = starter.fork_daemon();
+    if (!ended) return report(ended.error(), kFailed);
+    if (*ended) return **ended;
+  }
   set_max_chunk_bytes(arguments_.options.max_chunk_bytes);  // worker processes inherit the limit
   Result<filters::FilterRules> rules = set_up_filters(arguments_.filters);
   if (!rules) return report(rules.error(), kUsage);
   if (arguments_.is_fake) return 0;
   arguments_.options.references = commands::references_text;
-  const Result<> mounted = mount::run_mount(arguments_.options, *std::move(rules));
+  const Result<> mounted = mount::run_mount(arguments_.options, *std::move(rules), starter);
   filters::finalize_plugins();
   return mounted ? 0 : report(mounted.error(), kFailed);
 }

@@ -88,7 +88,7 @@ const std::array kOwnOptions{
               [](MountArguments& arguments, const std::string& value) {
                 return set_size(arguments.options.passthrough_bytes, "passthrough_size", value);
               }},
-    OwnOption{"idle=SECONDS", "unmount after this time without use (default: never)",
+    OwnOption{"idle=SECONDS", "close the source after this time without use, until the next (default: never)",
               [](MountArguments& arguments, const std::string& value) {
                 return set_number(arguments.options.idle_seconds, "idle", value, 31'536'000);
               }},

@@ -63,6 +63,42 @@ std::vector<std::string> Filesystem::paths_open_for_writing() {
   return paths;
 }
 
+void Filesystem::drop_caches() {
+  mount_.dataset.forget_all();
+  mount_.cache.drop_forms(0, kZarr3Form);
+  mount_.conversions.drop_forms(0, kZarr3Form);
+  mount_.xattrs.clear();
+  forms_.forget_all();
+  forms_.forget_zmetadata();
+  blocks_.clear();
+}
+
+void Filesystem::source_rests() {
+  drop_caches();
+  mount_.write_back.forget_all_removed();
+}
+
+void Filesystem::source_replaced() {
+  drop_caches();
+  for (const auto& [directory, name] : mount_.scratch.names()) {
+    if (directory == kRootIno) continue;
+    std::string free = name;
+    for (int i = 1; mount_.scratch.find(kRootIno, free); ++i) free = fmt::format("{}.{}", name, i);
+    const Result<> moved = mount_.scratch.rename(directory, name, kRootIno, free);
+    log::warning(
+        "{}: this file is neither chunk nor metadata; its directory may not exist any more, so it is /{} now{}", name,
+        free, moved ? "" : ": " + moved.error().reason);
+  }
+  mount_.nodes.remove_all();
+  const Node& root = *mount_.nodes.at(kRootIno)->node;
+  if (root.kind != NodeKind::variable) return;
+  // Its chunks have inode numbers of the root.
+  const Result<VariableViewPtr> view = mount_.dataset.variable(root.object);
+  const Result<> renumbered =
+      view ? mount_.nodes.renumber_chunks(root, (*view)->facts->grid.count()) : std::unexpected(view.error());
+  if (!renumbered) log::error("{}", renumbered.error().reason);
+}
+
 Result<> Filesystem::finish() {
   const std::vector<std::string> lost = mount_.files_not_stored();
   for (const std::string& name : lost)

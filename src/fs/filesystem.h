@@ -62,6 +62,14 @@ class Filesystem {
   Result<> sync_all() { return mount_.write_back.sync_all(); }
   /// Ends read-ahead and pushes to the kernel. Must be called while requests are still answered.
   void stop_reading_ahead();
+  /// Frees the memory of everything that can be read again.
+  void drop_caches();
+  /// The source was closed, everything being stored: other programs may change it from now on.
+  void source_rests();
+  /// Another program has replaced the source: inode numbers that the kernel knows become ESTALE, but for the roots of
+  /// views. Temporary files move to the root, as their directories may not exist any more. Must be called while no
+  /// request is served.
+  void source_replaced();
   /// Stores everything at the end of the mount. EIO if scratch files are lost.
   Result<> finish();
 

@@ -108,7 +108,8 @@ std::vector<Result<std::string>> call_with_limit(const std::vector<std::function
   std::vector<Result<std::string>> texts;
   for (Child& child : children) {
     // The kernel may not end the child before the mount answers: it is not waited for.
-    if (child.answer) child.text = fail(ETIMEDOUT, "no answer within {} s", std::chrono::duration<double>(limit).count());
+    if (child.answer)
+      child.text = fail(ETIMEDOUT, "no answer within {} s", std::chrono::duration<double>(limit).count());
     if (child.process > 0 && child.answer) kill(child.process, SIGKILL);
     if (child.process > 0) waitpid(child.process, nullptr, child.answer ? WNOHANG : 0);
     texts.push_back(std::move(child.text));

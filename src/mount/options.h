@@ -39,7 +39,7 @@ struct Options {
   bool make_mountpoint = false;                 // -o mkdir
   bool nonempty = false;                        // -o nonempty
   unsigned idle_seconds = 0;                    // -o idle=SECONDS, 0: never
-  std::string log_file;                         // -o log=FILE; empty: stderr or syslog
+  std::string log_file;                         // -o log=FILE, absolute; empty: stderr or syslog
   log::Level log_level = log::Level::info;      // -o loglevel=LEVEL
   std::string create;                           // -o create=FORMAT: create the source if it does not exist
   uint64_t dirty_bytes = uint64_t{128} << 20;   // -o dirty=SIZE

@@ -29,14 +29,12 @@
 #include "fs/kernel/operations.h"
 #include "model/limits.h"
 #include "mount/dead_mount.h"
-#include "mount/idle_unmounter.h"
 #include "mount/mount_checks.h"
 #include "mount/mount_directory.h"
 #include "mount/service_manager.h"
 #include "mount/transport.h"
 #include "mount/unmount.h"
 #include "mount/watchdog.h"
-#include "remote/request_threads.h"
 
 namespace codecfs::mount {
 namespace {
@@ -237,11 +235,21 @@ Result<bool> create_if_absent(const Options& options) {
   return true;
 }
 
-/// Goes on in a child, unless the mount stays in the foreground.
-Result<> go_to_background(bool foreground) {
-  const remote::RequestThreads::WaitInForks waits;
-  if (fuse_daemonize(foreground ? 1 : 0) != 0) return fail_errno(errno, "cannot go to the background");
-  return {};
+/// Opens the source, so that it can rest if the mount becomes idle.
+Result<std::unique_ptr<Source>> open_mounted(const Options& options, const std::string& mountpoint) {
+  const bool may_write = !options.read_only && !options.adaptation.is_any();
+  CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, may_write));
+  if (options.idle_seconds != 0 && !is_source_url(options.source)) {
+    std::error_code error;
+    const std::string path = std::filesystem::canonical(options.source, error).string();
+    // Such a source could only be opened again through the mount itself.
+    if (path == mountpoint || path.starts_with(mountpoint + "/"))
+      log::info("{}: stays open when the mount is idle, as the mount covers it", shown_source(options.source));
+    else
+      source = make_resting(std::move(source), options.source, may_write);
+  }
+  CODECFS_TRY(source->exclude_path(mountpoint));
+  return adapt_source(std::move(source), options.adaptation);
 }
 
 void release_idle_periodically(Source& source, const std::stop_token& stop) {
@@ -271,7 +279,7 @@ bool mount_session(fuse_session* session, const std::string& mountpoint) {
 
 }  // namespace
 
-Result<> run_mount(const Options& options, filters::FilterRules rules) {
+Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& starter) {
   const ServiceManager manager;
   const std::string name = shown_source(options.source);
   CODECFS_TRY(set_up_log(options));
@@ -286,10 +294,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   set_hdf5_options(options.hdf5);
   set_reference_rules(rules_of_references(options, mountpoint));
   fs::UnmountNotifier unmount_notifier;  // must outlive the source
-  CODECFS_ASSIGN(std::unique_ptr<Source> source,
-                 open_source(options.source, !options.read_only && !options.adaptation.is_any()));
-  CODECFS_TRY(source->exclude_path(mountpoint));
-  source = adapt_source(std::move(source), options.adaptation);
+  CODECFS_ASSIGN(std::unique_ptr<Source> source, open_mounted(options, mountpoint));
   const std::string format = source->format();
   if (!options.create.empty() && !is_new) CODECFS_TRY(check_created_format(options.source, options.create, format));
   const fs::View view = options.view.value_or(fs::default_view(*source));
@@ -310,6 +315,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
                                                 .make_references = references_of(options)});
   CODECFS_TRY(filesystem.rules().check());
   fs::Mount mount{filesystem, mountpoint, unmount_notifier};
+  if (options.idle_seconds != 0)
+    mount.rest = std::make_unique<fs::SourceRest>(mount, std::chrono::seconds(options.idle_seconds));
   filesystem.set_invalidator(mount.notices);
 
   fuse_set_log_func(collect_message);
@@ -334,7 +341,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
 
   std::optional<NotedHelper> noted;
   if (!filesystem.read_only()) noted.emplace(name_in_mount_table(options.source), mountpoint);
-  if (Result<> daemon = go_to_background(options.foreground); !daemon) {
+  if (Result<> daemon = starter.mounted(); !daemon) {
     fuse_session_unmount(session.get());
     return daemon;
   }
@@ -356,12 +363,12 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   Result<> served = mount.notices.start(session.get(), threads);
   if (served) served = mount.parked.start();
   fs::Passthrough* const passthrough = filesystem.context().passthrough.get();
-  std::optional<IdleUnmounter> idle;
+  std::jthread idle;
   if (served) try {
       const TerminationSignals signals(termination, session.get(), mount, filesystem.read_only() ? "" : mountpoint);
       const std::jthread releasing(
           [&](const std::stop_token& stop) { release_idle_periodically(filesystem.context().dataset.source(), stop); });
-      if (options.idle_seconds != 0) idle.emplace(mount, std::chrono::seconds(options.idle_seconds));
+      if (mount.rest) idle = std::jthread([&](const std::stop_token& stop) { mount.rest->run(stop); });
       manager.ready(fmt::format("{} is mounted on {}", name, mountpoint));
       const int ended = fuse_session_loop_mt(session.get(), config.get());  // 0 or -errno
       if (ended < 0) log::error("{}: the FUSE loop ended: {}", mountpoint, std::strerror(-ended));
@@ -375,7 +382,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules) {
   if (passthrough != nullptr) passthrough->stop();  // before the session's descriptor is closed
   fuse_session_unmount(session.get());
   unmount_notifier.unmounted();
-  idle.reset();  // after the unmount: until then its requests to the mount can be answered
+  // After the unmount: until then the kernel may wait for requests before it has dropped pages.
+  idle = std::jthread();
   manager.stopping(fmt::format("storing what was written to {}", name));
   const Result<> finished = filesystem.finish();
   if (!finished) log::error("{}: not all data could be stored: {}", name, finished.error().reason);

@@ -33,6 +33,9 @@ Result<> answer_init(fuse_session* session, const fs::Mount& mount) {
 Result<> check_mount(const Options& options, const fs::Mount& mount) {
   if (!mount.filesystem.read_only()) return fail(EINVAL, "only read-only mounts (-o ro) pass chunks through");
   if (options.coherent) return fail(EINVAL, "with -o coherent, chunks may change, so they are not passed through");
+  if (options.idle_seconds != 0)
+    return fail(EINVAL,
+                "with -o idle=, the kernel must ask for each chunk, so that a source that was changed is noticed");
   return {};
 }
 

@@ -95,9 +95,9 @@ Result<> nothing_is_lost(const std::string& directory) {
 /// data is lost.
 Result<> store(const std::string& directory) {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-  UniqueFd root(open(directory.c_str(), kFlags));
-  // The root of a damaged file may be unreadable; syncing this directory stores everything too.
-  if (!root && errno == EIO) root = UniqueFd(open((directory + "/.codecfs").c_str(), kFlags));
+  // Syncing any directory stores everything. This one can be opened without the source, which may be damaged or rest.
+  UniqueFd root(open((directory + "/.codecfs").c_str(), kFlags));
+  if (!root && errno == ENOENT) root = UniqueFd(open(directory.c_str(), kFlags));
   if (!root) return fail_errno(errno, "{}", directory);
   std::optional<ProgressLine> progress(root.get());
   if (syncfs(root.get()) == 0 && fsync(root.get()) == 0) {
@@ -219,11 +219,6 @@ NotedHelper::NotedHelper(const std::string& source, std::string mountpoint) {
 
 NotedHelper::~NotedHelper() {
   if (!mountpoint_.empty()) run({"umount", "--fake", "-i", mountpoint_.c_str()}, true);
-}
-
-bool unmount_unused(const std::string& directory) {
-  if (geteuid() == 0) return run({"umount", "-i", "--", directory.c_str()}, true) == 0;
-  return run({"fusermount3", "-u", "--", directory.c_str()}, true) == 0;
 }
 
 bool detach_mount(const std::string& directory) {

@@ -22,10 +22,6 @@ class NotedHelper {
   std::string mountpoint_;  // empty: no entry was added
 };
 
-/// Unmounts the top mount at a directory unless it is in use. Returns whether it did. Must not be called by a thread
-/// that serves requests.
-bool unmount_unused(const std::string& directory);
-
 /// Detaches the top mount at a directory even if it is in use: it ends with its last user. Returns whether it did.
 bool detach_mount(const std::string& directory);
 

@@ -30,10 +30,9 @@ using Easy = std::unique_ptr<CURL, FreeEasy>;
 /// The thread and what it works on. Only the thread uses libcurl's handles.
 class HttpClient::Loop {
  public:
-  explicit Loop(size_t connections) : connections_(connections) { Forks::add(this); }
+  explicit Loop(size_t connections) : connections_(connections) {}
 
   ~Loop() {
-    Forks::remove(this);
     {
       const LockGuard lock(mutex_);
       stops_ = true;
@@ -68,46 +67,6 @@ class HttpClient::Loop {
     Easy easy;  // last: its end still uses the transfer
   };
 
-  /// Of all clients: makes them usable in the child of a fork, where their threads do not exist.
-  class Forks {
-   public:
-    static void add(Loop* loop) {
-      static const int registered = pthread_atfork(before, after_in_parent, after_in_child);
-      (void)registered;
-      const LockGuard lock(mutex());
-      loops().push_back(loop);
-    }
-    static void remove(Loop* loop) {
-      const LockGuard lock(mutex());
-      std::erase(loops(), loop);
-    }
-
-   private:
-    static Mutex& mutex() {
-      static auto* mutex = new Mutex;  // never destroyed: a fork may be the last that a process does
-      return *mutex;
-    }
-    static std::vector<Loop*>& loops() {
-      static auto* loops = new std::vector<Loop*>;
-      return *loops;
-    }
-    static void before() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
-      mutex().lock();
-      for (Loop* const loop : loops()) loop->mutex_.lock();
-    }
-    static void after_in_parent() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
-      for (Loop* const loop : loops()) loop->mutex_.unlock();
-      mutex().unlock();
-    }
-    static void after_in_child() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
-      for (Loop* const loop : loops()) {
-        loop->forget_thread();
-        loop->mutex_.unlock();
-      }
-      mutex().unlock();
-    }
-  };
-
   bool start_thread() CODECFS_REQUIRES(mutex_) {
     multi_.reset(curl_multi_init());
     if (!multi_) return false;
@@ -125,18 +84,6 @@ class HttpClient::Loop {
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return multi_ != nullptr;
-  }
-
-  /// Leaks what the thread of the parent process may be using: connections that both processes have cannot be closed
-  /// here.
-  void forget_thread() CODECFS_REQUIRES(mutex_) {
-    (void)multi_.release();
-    (void)new std::thread(std::move(thread_));
-    thread_ = std::thread();
-    running_.clear();
-    cancelled_.clear();
-    for (Easy& easy : free_) (void)easy.release();
-    free_.clear();
   }
 
   void run(CURLM* multi) {

@@ -4,69 +4,18 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <atomic>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace codecfs::remote {
 
-/// All instances: a fork leaves their threads behind.
-class RequestThreads::Forks {
- public:
-  static void add(RequestThreads* threads) {
-    static const int registered = pthread_atfork(before, after, after);
-    (void)registered;
-    const LockGuard lock(mutex());
-    all().push_back(threads);
-  }
-  static void remove(RequestThreads* threads) {
-    const LockGuard lock(mutex());
-    std::erase(all(), threads);
-  }
-  static void set_waits(bool waits) { waits_ = waits; }
+RequestThreads::RequestThreads(size_t most) : most_(std::max<size_t>(most, 1)) {}
 
- private:
-  static inline std::atomic<bool> waits_ = false;
-  static Mutex& mutex() {
-    static auto* mutex = new Mutex;  // never destroyed: a fork may be the last that a process does
-    return *mutex;
-  }
-  static std::vector<RequestThreads*>& all() {
-    static auto* all = new std::vector<RequestThreads*>;
-    return *all;
-  }
-  static void before() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
-    mutex().lock();
-    for (RequestThreads* const threads : all()) {
-      threads->mutex_.lock();
-      if (waits_) threads->wait_until_idle();
-    }
-  }
-  static void after() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
-    for (RequestThreads* const threads : all()) threads->mutex_.unlock();
-    mutex().unlock();
-  }
-};
-
-RequestThreads::RequestThreads(size_t most) : most_(std::max<size_t>(most, 1)) { Forks::add(this); }
-
-RequestThreads::~RequestThreads() {
-  Forks::remove(this);
-  const LockGuard lock(mutex_);
-  wait_until_idle();
-}
-
-RequestThreads::WaitInForks::WaitInForks() { Forks::set_waits(true); }
-RequestThreads::WaitInForks::~WaitInForks() { Forks::set_waits(false); }
+RequestThreads::~RequestThreads() { wait(); }
 
 void RequestThreads::wait() {
   const LockGuard lock(mutex_);
-  wait_until_idle();
-}
-
-void RequestThreads::wait_until_idle() {
   idle_.wait(mutex_, [&]() CODECFS_REQUIRES(mutex_) { return running_ == 0; });
 }
 

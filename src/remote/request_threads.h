@@ -24,24 +24,12 @@ class RequestThreads {
   /// Waits for all work.
   void wait();
 
-  /// During its lifetime a fork waits for all work, as its child goes on in place of this process, without its threads.
-  /// Other forks do not: their children use none of this, and work may wait for a server that does not answer.
-  class WaitInForks {
-   public:
-    WaitInForks();
-    ~WaitInForks();
-    WaitInForks(const WaitInForks&) = delete;
-    WaitInForks& operator=(const WaitInForks&) = delete;
-  };
-
   /// Runs `work`, which must not throw, in one of the threads; in this one if there can be none.
   void run(std::function<void()> work);
 
  private:
-  class Forks;
   bool start_thread();
   void serve();
-  void wait_until_idle() CODECFS_REQUIRES(mutex_);
 
   const size_t most_;
   Mutex mutex_;

@@ -1,4 +1,4 @@
-"""What users of FUSE filesystems expect: logs, mount points that come and go, unmounting when idle, sd_notify, progress."""
+"""What users of FUSE filesystems expect: logs, mount points that come and go, sd_notify, progress."""
 import errno
 import fcntl
 import os
@@ -24,10 +24,6 @@ def written(tmp_path):
     with h5py.File(path, "w") as f:
         f.create_dataset("v", shape=(4, 1000), dtype="u1", chunks=(1, 1000), compression="gzip")
     return path
-
-
-def gone(path):
-    wait_until(lambda: not is_mounted(path))
 
 
 # --- log
@@ -113,87 +109,6 @@ def test_a_failure_leaves_no_directory(tmp_path, source, mountpoint, says):
     result = run(CODECFS, "-o", "mkdir", source.format(source=any_source()), mountpoint.format(tmp_path))
     assert result.returncode == 32 and says in result.stderr.lower() and result.stderr.count("\n") == 1, result.stderr
     assert os.listdir(tmp_path) == ["file"]
-
-
-# --- idle
-
-def test_idle_unmounts_and_stores(place, written):
-    result = run(CODECFS, "-o", "idle=1,mkdir,commit=3600", str(written), str(place))
-    assert result.returncode == 0, result.stderr
-    (place / "v/2.0").write_bytes(b"\7" * 1000)
-    wait_until(lambda: not place.exists())
-    with stored(written) as f:
-        assert (f["v"][2] == 7).all()
-
-
-def stored(path):
-    """The file, when the daemon has left it (its unmount has been seen before)."""
-    wait_until(lambda: not list(path.parent.glob(".a.h5*")))
-    for _ in range(200):
-        try:
-            return h5py.File(path)
-        except BlockingIOError:
-            time.sleep(0.05)
-    raise RuntimeError("still locked")
-
-
-def stays_mounted(path, seconds):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        assert is_mounted(path)
-        time.sleep(0.05)
-
-
-def test_use_keeps_it(place, written):
-    """Each use begins before the one before it ends: a machine that is busy for a second must not end the mount."""
-    place.mkdir()
-    assert run(CODECFS, "-o", "idle=1", str(written), str(place)).returncode == 0
-    with open(place / "v/0.0", "rb"):
-        stays_mounted(place, 3)
-        directory = os.open(place / "v", os.O_RDONLY)
-    stays_mounted(place, 3)
-    stander = subprocess.Popen(["sleep", "60"], cwd=place / "v")  # the kernel's use, which no request tells of
-    try:
-        os.close(directory)
-        stays_mounted(place, 4)
-        mapped = np.memmap(place / "v/3.0", "u1", "r+")
-    finally:
-        stander.kill()
-        stander.wait()
-    mapped[5] = 9
-    stays_mounted(place, 3)
-    del mapped
-    gone(place)
-    with stored(written) as f:
-        assert f["v"][3, 5] == 9
-
-
-def test_idle_loses_no_file(tmp_path, place, written):
-    place.mkdir()
-    log = tmp_path / "log"
-    assert run(CODECFS, "-o", f"idle=1,log={log}", str(written), str(place)).returncode == 0
-    (place / "v/notes.txt~").write_text("nowhere else")
-    stays_mounted(place, 4)
-    assert "notes.txt~" in log.read_text() and (place / "v/notes.txt~").read_text() == "nowhere else"
-    (place / "v/notes.txt~").unlink()
-    gone(place)
-
-
-def test_idle_keeps_what_cannot_be_stored(tmp_path, place):
-    """An archive that was replaced cannot take what was written (ESTALE)."""
-    archive = tmp_path / "a.zip"
-    place.mkdir()
-    assert run(CODECFS, "-o", f"create=zip,idle=1,commit=3600,log={tmp_path}/log", str(archive),
-               str(place)).returncode == 0
-    (place / "v").mkdir()
-    (place / "v/.zarray").write_text('{"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|u1", "fill_value": 0,'
-                                     ' "order": "C", "compressor": null, "filters": null}')
-    (place / "v/0").write_bytes(b"1234")
-    shutil.copy(archive, tmp_path / "b.zip")
-    os.replace(tmp_path / "b.zip", archive)
-    stays_mounted(place, 4)
-    assert (place / "v/0").read_bytes() == b"1234"
-    assert "idle but stays, because not all data could be stored" in (tmp_path / "log").read_text()
 
 
 # --- sd_notify

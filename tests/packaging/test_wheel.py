@@ -82,14 +82,17 @@ def test_info(python, sample):
 def test_a_mount_and_its_end(python, sample, tmp_path):
     copy = shutil.copy(sample, tmp_path / "copy.nc")
     said = try_out(python, f"""if True:
-        import codecfs, os, pathlib
+        import codecfs, fcntl, os, pathlib
         with codecfs.mount({str(copy)!r}) as path:
             assert (path / "temperature" / ".zarray").exists() and os.path.ismount(path)
             try:
                 (path / "temperature" / "0.0.0").write_bytes(b"")
             except OSError as error:
                 print("read-only:", error.errno)
-        assert not path.exists()
+        # The block has closed the source, and what reads the mount later opens it again.
+        fcntl.flock(open({str(copy)!r}, "r+b"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert (path / "temperature" / ".zarray").exists() and os.path.ismount(path)
+        first = path
         with codecfs.mount({str(copy)!r}, writable=True, options={{"cache": "1M", "coherent": False}}) as path:
             os.setxattr(path / "temperature", "user.units", b"kelvin")
         mounted = codecfs.mount({str(copy)!r})
@@ -102,9 +105,11 @@ def test_a_mount_and_its_end(python, sample, tmp_path):
         os.wait()
         assert os.path.ismount(left.path)
         pathlib.Path({str(tmp_path)!r}, "left").write_text(str(left.path))
+        pathlib.Path({str(tmp_path)!r}, "rested").write_text(str(path))
     """)
     assert "read-only: 30" in said and "b'kelvin'" in said
-    assert not pathlib.Path((tmp_path / "left").read_text()).exists(), "Python ended and the mount did not"
+    for name in ("left", "rested"):
+        assert not pathlib.Path((tmp_path / name).read_text()).exists(), "Python ended and the mount did not"
 
 
 def test_a_mount_whose_process_died_can_be_closed(python, sample):

@@ -71,6 +71,16 @@ class AdaptedSource final : public Source {
   Result<> exclude_path(const std::string& path) override { return source_->exclude_path(path); }
   Result<> writable() override { return fail(EROFS, "with -o strings= or chunks= a source can only be read"); }
   void release_idle(std::chrono::seconds unused_for) override { source_->release_idle(unused_for); }
+  [[nodiscard]] bool can_rest() const override { return source_->can_rest(); }
+  bool rest() override {
+    forms_.clear();
+    return source_->rest();
+  }
+  Result<bool> wake() override {
+    const Result<bool> same = source_->wake();
+    if (!same || !*same) lengths_.clear();
+    return same;
+  }
   Result<> finish() override { return source_->finish(); }
 
  private:

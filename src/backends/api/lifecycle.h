@@ -46,6 +46,15 @@ class Lifecycle {
   /// Releases resources that were not used for `unused_for`, including the locks that exclude other programs. The
   /// caller runs it periodically; it may take as long as commit().
   virtual void release_idle(std::chrono::seconds) {}
+  /// Whether rest() and wake() do something.
+  [[nodiscard]] virtual bool can_rest() const { return false; }
+  /// Gives up everything that the source holds, as finish() does, so that other programs may write it; the next call
+  /// opens it again. False if a call is running. Everything must be committed.
+  virtual bool rest() { return false; }
+  /// After rest(), before the next other call: opens the source again. False if another program has changed it: the id
+  /// of its root stands for the root of what it is now, all other ids are ESTALE. ESTALE if it is gone or cannot be
+  /// shown in its place; other errors of opening it.
+  virtual Result<bool> wake() { return true; }
   /// If another program has moved the source, moves the log beside it to the new place. ESTALE if the source no longer
   /// exists. release_idle() does this too.
   virtual Result<> relocate_log() { return {}; }

@@ -69,6 +69,10 @@ class Source : public TreeReader, public TreeEditor, public ChunkReader, public 
 /// name the format.
 Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write = false);
 
+/// The same source, which can rest() if it is a dataset of this machine (no URL, no folder of datasets). `path`,
+/// `may_write`: as it was opened.
+std::unique_ptr<Source> make_resting(std::unique_ptr<Source> source, const std::string& path, bool may_write);
+
 /// Whether the name of a source is a URL (s3://, https://, http://), which open_source() reads from there.
 bool is_source_url(std::string_view path);
 /// The name of a source without what may be secret in a URL, for messages and the mount table.

@@ -128,7 +128,7 @@ Result<Datasets::Use> Datasets::use(const DatasetPtr& dataset, For purpose) {
         return fail(ESTALE, "{}: was deleted by another program", key);
       // Do not try to open a damaged file again until it changes. A directory's status does not show its repair, and a
       // server that fails may be there again later.
-      if (files_.reads_at_once() == 0 && opened.error().code == EIO && S_ISREG(expected.status.st_mode))
+      if (files_.remembers_failures() && opened.error().code == EIO && S_ISREG(expected.status.st_mode))
         dataset->refusal_ = opened.error();
       return pass_on(opened);
     }
@@ -141,6 +141,31 @@ Result<Datasets::Use> Datasets::use(const DatasetPtr& dataset, For purpose) {
   }
   for (Closing& closing : surplus) close(std::move(closing));
   return use;
+}
+
+DatasetPtr Datasets::adopt(const std::string& key, const Found& found, std::shared_ptr<Source> source) {
+  auto dataset = std::make_shared<Dataset>(key, found);
+  const LockGuard lock(mutex_);
+  datasets_[{found.status.st_dev, found.status.st_ino}] = dataset;
+  dataset->source_ = std::move(source);
+  ++dataset->generation_;
+  open_.push_front(dataset);
+  dataset->place_ = open_.begin();
+  return dataset;
+}
+
+DatasetPtr Datasets::replace(const DatasetPtr& former, const std::string& key, const Found& found) {
+  const LockGuard lock(mutex_);
+  if (former->source_ != nullptr) return nullptr;
+  former->retired_ = true;
+  auto dataset = std::make_shared<Dataset>(key, found);
+  datasets_[{found.status.st_dev, found.status.st_ino}] = dataset;
+  return dataset;
+}
+
+bool Datasets::is_open(const Dataset& dataset) const {
+  const LockGuard lock(mutex_);
+  return dataset.source_ != nullptr;
 }
 
 std::optional<Datasets::Use> Datasets::use_if_open(const DatasetPtr& dataset) {
@@ -203,18 +228,19 @@ void Datasets::close_unused(std::chrono::seconds unused_for) {
 
 void Datasets::close(Closing closing) {
   const Result<> finished = closing.source->finish();
-  closing.source.reset();
   std::string key = key_of(*closing.dataset);
   bool was_written = false;
   {
     const LockGuard lock(mutex_);
     was_written = closing.dataset->written_;
   }
+  // While the source is locked: what other programs change later must not be taken for our own writes.
   const auto status = was_written ? files_.stat(key) : Result<std::optional<struct stat>>();
+  closing.source.reset();
   const LockGuard lock(mutex_);
   // Our own writes changed the file.
   if (std::exchange(closing.dataset->written_, false) && status && *status &&
-      is_same_file(**status, closing.dataset->status_))
+      (is_same_file(**status, closing.dataset->status_) || (finished && files_.are_replaced_by_commits())))
     closing.dataset->status_ = **status;
   if (finished) return;
   const Error error = in_dataset(key, finished.error());

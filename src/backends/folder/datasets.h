@@ -50,6 +50,11 @@ class Datasets {
   /// EIO with the reason if the dataset cannot be opened; ESTALE if the file was replaced.
   enum class For { reading, writing };
   Result<Use> use(const DatasetPtr& dataset, For purpose);
+  /// A dataset that is open already.
+  DatasetPtr adopt(const std::string& key, const Found& found, std::shared_ptr<Source> source);
+  /// A dataset that was closed is another one from now on; null if it is open. The former one is ESTALE.
+  DatasetPtr replace(const DatasetPtr& former, const std::string& key, const Found& found);
+  bool is_open(const Dataset& dataset) const;
   /// None if it is not open.
   std::optional<Use> use_if_open(const DatasetPtr& dataset);
 

@@ -37,6 +37,10 @@ class FolderFiles {
   [[nodiscard]] virtual struct statvfs filesystem() const = 0;
   /// See Source::reads_at_once().
   [[nodiscard]] virtual size_t reads_at_once() const { return 0; }
+  /// Whether a commit may put another file in the place of a dataset, as that of an archive does.
+  [[nodiscard]] virtual bool are_replaced_by_commits() const { return false; }
+  /// Whether a dataset that could not be opened is not tried again before it changes.
+  [[nodiscard]] virtual bool remembers_failures() const { return reads_at_once() == 0; }
   /// For messages, and for libraries that open files by path.
   [[nodiscard]] virtual std::string path_of(const std::string& key) const = 0;
   /// The key of an absolute path without links; none if it is outside of the folder.

@@ -55,9 +55,37 @@ ObjectId ObjectIds::of(ObjectId group, const DatasetPtr& dataset, uint64_t gener
   return *id;
 }
 
+void ObjectIds::replace_root(ObjectId root, const DatasetPtr& dataset) {
+  const LockGuard lock(mutex_);
+  outdated_ = objects_.size();
+  by_name_.clear();
+  by_inner_.clear();
+  roots_ = {{dataset.get(), root}};
+  Object object;
+  object.kind = dataset->kind;
+  object.dataset = dataset;
+  object.is_root = true;
+  objects_.at(root) = std::move(object);
+}
+
+std::optional<std::vector<std::string>> ObjectIds::paths(size_t most) const {
+  const SharedLock lock(mutex_);
+  if (objects_.size() - outdated_ > most) return std::nullopt;
+  std::vector<std::string> paths = {""};
+  for (ObjectId id = outdated_; id < objects_.size(); ++id) {
+    if (objects_[id].dataset == nullptr || objects_[id].is_root) continue;
+    std::string path;
+    for (ObjectId at = id; !objects_[at].is_root; at = objects_[at].group)
+      path = path.empty() ? objects_[at].name : objects_[at].name + "/" + path;
+    paths.push_back(std::move(path));
+  }
+  return paths;
+}
+
 Result<Object> ObjectIds::get(ObjectId id) const {
   const SharedLock lock(mutex_);
   if (id >= objects_.size()) return fail(ENOENT, "no object has the number {}", id);
+  if (id < outdated_ && !objects_[id].is_root) return fail(ESTALE, "the source was changed by another program");
   return objects_[id];
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "backends/api/source.h"
 #include "backends/folder/datasets.h"
@@ -38,7 +39,12 @@ class ObjectIds {
   /// The id of an entry in a group of a dataset.
   ObjectId of(ObjectId group, const DatasetPtr& dataset, uint64_t generation, const Entry& entry);
 
-  /// ENOENT.
+  /// A root stands for another dataset from now on, and the other ids for nothing any more.
+  void replace_root(ObjectId root, const DatasetPtr& dataset);
+  /// The paths in their dataset of all objects that have an id, "" for a root: at most `most`, none if there are more.
+  [[nodiscard]] std::optional<std::vector<std::string>> paths(size_t most) const;
+
+  /// ENOENT; ESTALE after replace_root().
   Result<Object> get(ObjectId id) const;
   /// ENOENT if the object was removed or its name in its group now refers to another object.
   Result<> check_named(ObjectId id) const;
@@ -57,6 +63,7 @@ class ObjectIds {
   ObjectId add(Object object) CODECFS_REQUIRES(mutex_);
 
   mutable SharedMutex mutex_;
+  ObjectId outdated_ CODECFS_GUARDED_BY(mutex_) = 0;  // ids below are those of a former dataset, but for roots
   std::deque<Object> objects_ CODECFS_GUARDED_BY(mutex_);
   std::unordered_map<std::string, ObjectId> by_key_ CODECFS_GUARDED_BY(mutex_);  // of folders and files
   // The keys are valid, because Objects keep their datasets alive.

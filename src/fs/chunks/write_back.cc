@@ -55,6 +55,11 @@ void WriteBack::forget_removed(const ChunkPlace& place) {
   removed_.erase(place.object, place.key, place.number);
 }
 
+void WriteBack::forget_all_removed() {
+  const LockGuard lock(mutex_);
+  removed_ = {};
+}
+
 WriteBack::Changes WriteBack::changes(ObjectId variable) {
   const LockGuard lock(mutex_);
   Changes changes;

@@ -69,6 +69,8 @@ class WriteBack {
   bool removed(ChunkKey key);
   /// Must be called after the chunk was stored without this class.
   void forget_removed(const ChunkPlace& place);
+  /// The same of all chunks, as everything is stored and other programs may store chunks from now on.
+  void forget_all_removed();
   /// The chunks of a variable that exist only as edits, numbers from `from` on; and those that were removed.
   struct Changes {
     std::set<uint64_t> written;

@@ -4,6 +4,7 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <optional>
 
 #include "base/result.h"
@@ -53,6 +54,9 @@ class FileHandle {
 
   /// Whether it counts as a writer, so that close and fsync wait for the kernel's notifications.
   [[nodiscard]] bool is_writer() const { return is_writer_; }
+
+  /// Whether another program has replaced the source since it was opened.
+  std::atomic<bool> outdated = false;
 
   Caching caching;
   KernelPages::Writer pages;              // if it is open for writing

@@ -22,6 +22,7 @@ struct OpenDirectory {
   std::vector<std::string> names;        // the names in this view, if they differ from those of the entries
   uint64_t changes = 0;                  // Dataset::changes() when the entries were read
   VariableViewPtr variable;              // of a variable
+  std::atomic<bool> outdated = false;    // another program has replaced the source since
   std::atomic<int64_t> undescribed = 0;  // entries that will still be listed with attributes
 };
 

@@ -43,7 +43,7 @@ Result<> KernelNotices::start(fuse_session* session, unsigned workers) {
 void KernelNotices::stop() {
   {
     const LockGuard lock(mutex_);
-    stopped_ = true;
+    stopped_ = stopped_now_ = true;
     for (Lane* lane : {&inodes_, &ranges_, &names_, &awaited_names_, &chunk_names_}) {
       lane->done += lane->notices.size();
       lane->notices.clear();
@@ -130,6 +130,21 @@ void KernelNotices::attributes_changed(Ino first, uint64_t count, bool wait) {
 
 void KernelNotices::drop_pages(Ino ino, uint64_t offset, uint64_t size) {
   fuse_lowlevel_notify_inval_inode(session_, ino, static_cast<off_t>(offset), static_cast<off_t>(size));
+}
+
+bool KernelNotices::drop_all_pages() {
+  constexpr uint64_t kMost = uint64_t{1} << 22;
+  ++count_;
+  uint64_t dropped = 0;
+  for (const KnownInodes::Range& range : known_.within({kRootIno, UINT64_MAX - kRootIno})) {
+    dropped += range.count;
+    if (dropped > kMost) return false;
+    for (Ino i = 0; i < range.count; ++i) {
+      if (stopped_now_) return false;
+      fuse_lowlevel_notify_inval_inode(session_, range.first + i, 0, 0);
+    }
+  }
+  return true;
 }
 
 bool KernelNotices::store_pages(Ino ino, uint64_t offset, Bytes content) {

@@ -80,6 +80,9 @@ class KernelNotices final : public Invalidator {
   void names_changed(Ino parent, std::vector<std::string> names) override;
   void drop_pages(Ino ino, uint64_t offset, uint64_t size) override;
   bool store_pages(Ino ino, uint64_t offset, Bytes content) override;
+  /// Invalidates the pages and attributes of all inodes that the kernel may know. False if there are too many, or no
+  /// more notifications are sent. As drop_pages(), not for threads that serve requests.
+  bool drop_all_pages();
   /// Waits until all invalidations queued by content_changed(), part_changed() and names_changed() are done, at most a
   /// second; 20 ms for names.
   void await_all();
@@ -126,7 +129,8 @@ class KernelNotices final : public Invalidator {
   static thread_local Ino served_;               // inode of this thread's request; 0: none
   static thread_local uint64_t count_at_begin_;  // count_ when the request began
 
-  std::atomic<uint64_t> count_ = 0;  // of notifications, also of those that need not be sent
+  std::atomic<bool> stopped_now_ = false;  // as stopped_, without the mutex
+  std::atomic<uint64_t> count_ = 0;        // of notifications, also of those that need not be sent
   std::array<Returned, size_t{1} << kReturnedBits> returned_;
 
   Mutex mutex_;  // also guards the lanes, except for their threads

@@ -32,10 +32,12 @@ void op_init(void* userdata, fuse_conn_info* connection) {
 }
 
 /// Short for names that may be created through another view: their invalidation may be delayed.
-double absence_timeout(Filesystem& filesystem, Ino parent, const char* name) {
+double absence_timeout(fuse_req_t request, Ino parent, const char* name) {
+  Filesystem& filesystem = filesystem_of(request);
   if (!filesystem.names().remembers_absence(parent, name)) return 0;
-  if (!filesystem.read_only()) return kAbsenceTimeout;
-  return filesystem.context().dataset.source().reads_at_once() == 0 ? kTimeout : kRemoteAbsenceTimeout;
+  const bool may_appear = !filesystem.read_only() || mount_of(request).rest != nullptr;
+  const bool is_local = filesystem.context().dataset.source().reads_at_once() == 0;
+  return at_most_idle(request, may_appear ? kAbsenceTimeout : is_local ? kTimeout : kRemoteAbsenceTimeout);
 }
 
 /// The kernel asks again before it uses any of it.
@@ -48,7 +50,8 @@ void reply_uncertain_entry(fuse_req_t request, const struct stat& status) {
 
 void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   mount_of(request).looked_up_in.store(parent, std::memory_order_relaxed);
-  answer_reading(request, parent, [&]() -> Result<> {
+  const bool is_control = parent == kRootIno && std::strcmp(name, ".codecfs") == 0;
+  const auto operation = [&]() -> Result<> {
     // The kernel accepts names of up to 1024 bytes. It looks up each name before it creates it.
     if (std::strlen(name) > NAME_MAX) return std::unexpected(Error{ENAMETOOLONG, {}});
     const Result<struct stat> status = filesystem_of(request).names().lookup(parent, name);
@@ -59,7 +62,7 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
       fuse_reply_entry(request, &entry);
     } else if (status.error().code == ENOENT) {
       fuse_entry_param absent{};
-      absent.entry_timeout = absence_timeout(filesystem_of(request), parent, name);
+      absent.entry_timeout = absence_timeout(request, parent, name);
       fuse_reply_entry(request, &absent);  // inode 0: the kernel caches that the name does not exist
     } else {
       const auto known =
@@ -68,11 +71,13 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
       reply_uncertain_entry(request, *known);
     }
     return {};
-  });
+  };
+  answer_reading(request, parent, operation, RequestKind::other, is_control ? Wakes::never : Wakes::by_inode);
 }
 
 void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
-  answer_reading(request, ino, [&]() -> Result<> {
+  const auto operation = [&]() -> Result<> {
+    if (info != nullptr) CODECFS_TRY(check_current(file_of(info)->outdated));
     Result<struct stat> found = filesystem_of(request).names().attributes(ino);
     // The file was removed since it was opened: the kernel requests attributes before it reads.
     if (!found && found.error().code == ENOENT && info != nullptr) found = file_of(info)->attributes_of_removed(ino);
@@ -86,7 +91,9 @@ void op_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
     CODECFS_ASSIGN(const struct stat status, std::move(found));
     fuse_reply_attr(request, &status, timeout_of(request, ino));
     return {};
-  });
+  };
+  // The kernel asks for the root before it looks up the control directory.
+  answer_reading(request, ino, operation, RequestKind::other, ino == kRootIno ? Wakes::never : Wakes::by_inode);
 }
 
 void op_readlink(fuse_req_t request, fuse_ino_t ino) {
@@ -139,6 +146,7 @@ void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse
   answer_reading(
       request, ino,
       [&]() -> Result<> {
+        CODECFS_TRY(check_current(file_of(info)->outdated));
         ++filesystem_of(request).context().stats.reads;
         filesystem_of(request).context().pages_given.requested(ino);
         CODECFS_ASSIGN(const Slice slice, file_of(info)->read(static_cast<uint64_t>(offset), size));
@@ -233,6 +241,7 @@ template <class Add>
 void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info, Add add,
                     bool has_attributes) {
   answer_reading(request, ino, [&]() -> Result<> {
+    CODECFS_TRY(check_current(directory_of(info)->outdated));
     std::vector<std::byte> reply(std::min(size, size_t{kMaxRead}));
     size_t used = 0;
     const Result<> read =
@@ -293,16 +302,25 @@ void reply_sized(fuse_req_t request, const std::string& bytes, size_t size) {
 }
 
 void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
-  answer_reading(request, ino, [&]() -> Result<> {
-    const std::string_view wanted = name;
+  const std::string_view wanted = name;
+  // What `codecfs status`, unmounting and SourceRest ask for.
+  const bool is_of_mount = ino == kRootIno && (wanted == "user._Progress" || wanted == kNotStoredXattr ||
+                                               wanted == kRestXattr || wanted.starts_with(kUnmountXattr));
+  const auto operation = [&]() -> Result<> {
     if (!wanted.starts_with("user.")) return std::unexpected(Error{ENODATA, {}});
     if (ino == kRootIno && wanted.starts_with(kUnmountXattr)) {
       CODECFS_TRY(mount_of(request).unmount_notifier.add_listener(wanted.substr(kUnmountXattr.size())));
       reply_sized(request, "", size);
       return {};
     }
-    // Progress can be read while the source is busy.
-    if (wanted == "user._Progress") {
+    if (ino == kRootIno && wanted == kRestXattr) {
+      if (mount_of(request).rest == nullptr) return std::unexpected(Error{ENODATA, {}});
+      CODECFS_TRY(mount_of(request).rest->request_now());
+      reply_sized(request, "", size);
+      return {};
+    }
+    // These can be read while the source is busy.
+    if (wanted == "user._Progress" || wanted == kNotStoredXattr) {
       CODECFS_ASSIGN(const std::vector<Xattr> live, filesystem_of(request).xattrs().live(ino));
       const auto found = std::ranges::find(live, wanted, &Xattr::name);
       if (found == live.end()) return std::unexpected(Error{ENODATA, {}});
@@ -320,7 +338,8 @@ void op_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t si
     // It may be one of those that cannot be read, which all() has noted.
     const bool is_known = !view.incomplete || is_special_xattr(wanted);
     return std::unexpected(Error{is_known ? ENODATA : view.incomplete->code, {}});
-  });
+  };
+  answer_reading(request, ino, operation, RequestKind::other, is_of_mount ? Wakes::never : Wakes::by_inode);
 }
 
 void op_listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {

@@ -14,6 +14,7 @@
 #include "fs/kernel/kernel_notices.h"
 #include "fs/kernel/parked_requests.h"
 #include "fs/kernel/passable_opens.h"
+#include "fs/kernel/source_rest.h"
 #include "fs/kernel/unmount_notifier.h"
 
 namespace codecfs::fs {
@@ -51,6 +52,12 @@ class OpenHandles {
     const LockGuard lock(mutex_);
     return !open_.empty();
   }
+  /// Calls `visit` with each, under the lock.
+  template <class Visit>
+  void for_each(Visit visit) {
+    const LockGuard lock(mutex_);
+    for (T* handle : open_) visit(*handle);
+  }
 
  private:
   Mutex mutex_;
@@ -67,14 +74,14 @@ struct Mount {
   OpenHandles<OpenDirectory> directories{};
   PassableOpens passable_opens{*this};
   ParkedRequests parked{};
-  bool offers_passthrough = false;            // set before the first request
-  std::atomic<bool> is_initialised = false;   // INIT was answered
-  std::atomic<bool> ending = false;           // no new requests are accepted
-  std::atomic<bool> is_terminating = false;   // re-encodings are cancelled
-  std::atomic<bool> stops_waiting = false;    // readers do not wait for an object store any more
-  int device = -1;                            // of /dev/fuse, if readers may wait for an object store
-  std::atomic<Ino> looked_up_in = 0;          // the directory of the last LOOKUP, until it is listed further
-  alignas(64) std::atomic<bool> used = true;  // set by each request; cleared by IdleUnmounter
+  bool offers_passthrough = false;             // set before the first request
+  std::atomic<bool> is_initialised = false;    // INIT was answered
+  std::atomic<bool> ending = false;            // no new requests are accepted
+  std::atomic<bool> is_terminating = false;    // re-encodings are cancelled
+  std::atomic<bool> stops_waiting = false;     // readers do not wait for an object store any more
+  int device = -1;                             // of /dev/fuse, if readers may wait for an object store
+  std::atomic<Ino> looked_up_in = 0;           // the directory of the last LOOKUP, until it is listed further
+  std::unique_ptr<SourceRest> rest = nullptr;  // -o idle=; set before the first request
 };
 
 const fuse_lowlevel_ops& operations();

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <exception>
 #include <new>
 
@@ -39,18 +40,36 @@ inline void reply_error(fuse_req_t request, Ino ino, const Error& error, Request
   fuse_reply_err(request, error.code);
 }
 
+/// Whether a request for this inode needs the source: those of `codecfs status` and of unmounting do not.
+inline bool needs_source(fuse_req_t request, Ino ino) {
+  const Result<Place> place = filesystem_of(request).context().nodes.at(ino);
+  if (!place) return true;
+  if (place->node->kind == NodeKind::views) return false;
+  return place->node->kind != NodeKind::control || place->file == FileKind::references;
+}
+
+/// ESTALE for what was opened before another program has replaced the source.
+inline Result<> check_current(const std::atomic<bool>& outdated) {
+  if (!outdated.load(std::memory_order_relaxed)) return {};
+  return fail(ESTALE, "the source was changed by another program since this was opened");
+}
+
+enum class Wakes : uint8_t { by_inode, never };
+
 /// Runs one operation. It returns the error to reply, or nothing if it has replied itself. `kind`: for user._Error.
 /// What it writes to a variable that is being re-encoded stays in memory, as no thread that serves requests may wait.
 template <class Operation>
-void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind = RequestKind::other) {
+void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind = RequestKind::other,
+            Wakes wakes = Wakes::by_inode) {
   const RecodingPolicy::Scope never_waits(DuringRecoding::hold);
   const KernelNotices::Request served(mount_of(request).notices, ino);
-  // Test before writing, to avoid contention on the cache line.
-  if (std::atomic<bool>& used = mount_of(request).used; !used.load(std::memory_order_relaxed)) used = true;
+  SourceRest* const rest = mount_of(request).rest.get();
+  SourceRest::Use use;
   Result<> result;
   try {
+    if (rest != nullptr && wakes == Wakes::by_inode && needs_source(request, ino)) result = rest->use(use);
     FailPoints::allocate();
-    result = operation();
+    if (result) result = operation();
   } catch (const std::bad_alloc&) {
     result = fail(ENOMEM, "out of memory");
   } catch (const std::exception& exception) {
@@ -91,10 +110,17 @@ inline Cancelled given_up(fuse_req_t request) {
 
 /// answer() for operations that change nothing: EINTR if they wait for an object store and are not wanted any more.
 template <class Operation>
-void answer_reading(fuse_req_t request, Ino ino, Operation operation, RequestKind kind = RequestKind::other) {
+void answer_reading(fuse_req_t request, Ino ino, Operation operation, RequestKind kind = RequestKind::other,
+                    Wakes wakes = Wakes::by_inode) {
   const Interruption::Check check = [request] { return is_unwanted(request); };
   const Interruption::Scope scope(mount_of(request).device >= 0 ? &check : nullptr);
-  answer(request, ino, std::move(operation), kind);
+  answer(request, ino, std::move(operation), kind, wakes);
+}
+
+/// With -o idle= what the kernel remembers ends before the source may rest, so that each use after that is a request.
+inline double at_most_idle(fuse_req_t request, double seconds) {
+  const SourceRest* const rest = mount_of(request).rest.get();
+  return rest == nullptr ? seconds : std::min(seconds, rest->most_remembered());
 }
 
 inline double timeout_of(fuse_req_t request, Ino ino) {
@@ -102,7 +128,7 @@ inline double timeout_of(fuse_req_t request, Ino ino) {
   if (const auto place = filesystem_of(request).context().nodes.at(ino);
       place && place->node->kind == NodeKind::control && place->file != FileKind::itself)
     return 0;
-  return filesystem_of(request).coherence().may_change_outside(ino) ? kOutsideTimeout : kTimeout;
+  return filesystem_of(request).coherence().may_change_outside(ino) ? kOutsideTimeout : at_most_idle(request, kTimeout);
 }
 
 inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) {
@@ -111,7 +137,7 @@ inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) 
   entry.ino = status.st_ino;
   entry.attr = status;
   entry.attr_timeout = entry.entry_timeout =
-      S_ISLNK(status.st_mode) ? kLinkTimeout : timeout_of(request, status.st_ino);
+      S_ISLNK(status.st_mode) ? at_most_idle(request, kLinkTimeout) : timeout_of(request, status.st_ino);
   return entry;
 }
 

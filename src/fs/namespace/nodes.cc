@@ -375,6 +375,13 @@ void Nodes::remove(const Node& node) {
   for (const Node* below : at_or_below(now->path)) drop(*below);
 }
 
+void Nodes::remove_all() {
+  const LockGuard lock(mutex_);
+  for (const Node* node : at_or_below(""))
+    if (!node->is_root()) drop(*node);
+  former_groups_.clear();
+}
+
 void Nodes::move(const Node& node, const Node& parent, std::string_view name) {
   const LockGuard lock(mutex_);
   if (current(node) == nullptr || current(parent) == nullptr) return;

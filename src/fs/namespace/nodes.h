@@ -187,6 +187,8 @@ class Nodes {
   void become_variable(const Node& group, ObjectId variable, std::span<const FormerGroup> former = {});
   /// A name and everything below it was removed.
   void remove(const Node& node);
+  /// Everything but the roots of the views and the control directory was removed.
+  void remove_all();
   /// A node and everything below it has a new path.
   void move(const Node& node, const Node& parent, std::string_view name);
   /// Assigns new inode numbers to chunks, because their numbers refer to other chunks now. ENFILE.

@@ -23,6 +23,10 @@ class ArrayBlocks {
   /// A part of the file of an inode.
   Result<ArrayFile::Part> read(Ino ino, const ArrayFile& file, uint64_t offset, uint64_t size,
                                const ArrayFile::ReadChunk& read_chunk);
+  void clear() {
+    const LockGuard lock(mutex_);
+    blocks_.clear();
+  }
 
  private:
   struct Block {

@@ -195,7 +195,6 @@ TEST_F(UnmountTest, AKilledUmountIsAFailure) {
 TEST_F(UnmountTest, AMissingUmountIsAFailure) {
   for (const char* name : {"umount", "fusermount3"}) std::filesystem::remove(programs_.directory() / name);
   EXPECT_EQ(unmount_for_umount(path_, false, true).value(), 127);
-  EXPECT_FALSE(unmount_unused(path_));
   EXPECT_FALSE(detach_mount(path_));
 }
 
@@ -216,12 +215,10 @@ TEST_F(UnmountTest, ForceDoesNotStoreButWaits) {
 }
 
 TEST_F(UnmountTest, TheDaemonUnmountsQuietly) {
-  EXPECT_TRUE(unmount_unused(path_));
   EXPECT_TRUE(detach_mount(path_));
-  EXPECT_EQ(programs_.calls(), (Lines{FakePrograms::unmounting(path_), FakePrograms::detaching(path_)}));
+  EXPECT_EQ(programs_.calls(), Lines{FakePrograms::detaching(path_)});
   programs_.run("echo 'target is busy' >&2; exit 32");
   testing::internal::CaptureStderr();
-  EXPECT_FALSE(unmount_unused(path_));
   EXPECT_FALSE(detach_mount(path_));
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }

@@ -1,8 +1,6 @@
 #include "remote/http_client.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <future>
@@ -36,20 +34,6 @@ TEST(HttpClient, SaysThatAHostRefuses) {
 }
 
 // A mount goes to the background after it has read from the source.
-TEST(HttpClient, WorksAfterAFork) {
-  HttpServer server([](const ServedRequest&) { return http_answer(200, "text"); });
-  const auto client = HttpClient::start(2).value();
-  const auto get = [&] { return client->perform({.url = server.url() + "/a"}); };
-  ASSERT_EQ(get().value().status, 200);
-  const pid_t child = fork();
-  if (child == 0) _exit(get().value().status == 200 && get().value().body.size() == 4 ? 0 : 1);
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  EXPECT_EQ(get().value().status, 200);
-  EXPECT_EQ(server.connections(), 2U) << "each process uses its own again";
-}
-
 TEST(HttpClient, AvoidsProxies) {
   HttpServer server([](const ServedRequest&) { return http_answer(200, "direct"); });
   HttpServer proxy([](const ServedRequest&) { return http_answer(200, "proxy"); });

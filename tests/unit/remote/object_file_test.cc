@@ -1,8 +1,6 @@
 #include "remote/object_file.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <numeric>
 #include <random>
@@ -288,21 +286,6 @@ TEST(ObjectFile, CountsWhatMemoryHas) {
   ASSERT_TRUE(file->read(50 * kMiB, 100));
   EXPECT_EQ(statistics.memory_misses, 1U);
   EXPECT_EQ(statistics.disk_misses, 0U) << "there is no such cache";
-}
-
-TEST(ObjectFile, CanBeUsedAfterAFork) {
-  auto [object, file] = open(100 * kMiB);
-  object->delay = std::chrono::milliseconds(30);
-  file->expect(Ranges{{50 * kMiB, 1000}, {60 * kMiB, 1000}});  // under way when the process forks
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const bool is_right = reads_right(*file, 40 * kMiB, 1000) && file->read(50 * kMiB, 1000).has_value();
-    ::_exit(is_right ? 0 : 1);
-  }
-  EXPECT_TRUE(reads_right(*file, 41 * kMiB, 1000));
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Mounts, which end with the block that uses them or with the process."""
+"""Mounts, which rest at the end of the block that uses them, and end with the process."""
 from __future__ import annotations
 
 import contextlib
@@ -35,6 +35,14 @@ def _mounted(path: str) -> bool:
     return os.path.ismount(path)
 
 
+def _answers(path: str) -> bool:
+    try:
+        os.statvfs(path)
+    except OSError:
+        return False
+    return os.path.ismount(path)
+
+
 def _end(path: str, temporary: bool) -> None:
     """Unmounts, and removes the directory if it was made here. Not if the mount ended otherwise already."""
     if _mounted(path):
@@ -52,10 +60,35 @@ def _end_at_exit(path: str, temporary: bool, owner: int) -> None:
             _end(path, temporary)
 
 
-class Mount:
-    """A mounted source. As a context manager it is the path of the mount, and unmounts at the end.
+def _rest(path: str) -> None:
+    """Stores everything and has the source closed; what reads the mount later opens it again."""
+    control = os.open(os.path.join(path, ".codecfs"), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(control)
+    except OSError as error:
+        reason = str(error)
+        with contextlib.suppress(OSError):
+            reason = os.fsdecode(os.getxattr(control, "user._Error"))
+        raise CodecfsError(f"not everything can be stored: {reason}") from None
+    finally:
+        os.close(control)
+    try:
+        os.getxattr(path, "user._Rest")
+    except OSError as error:
+        raise CodecfsError(f"{path} is in use: close its files, or stop reading it, before the end of the block ({error})") from None
 
-    Without `with`, call close(); a mount that is left is unmounted when this object is collected or Python ends.
+
+# The mounts whose block has ended. A program may still have a store or array of one: an empty directory in its place would be
+# a store whose chunks are all fill value.
+_resting: set[Mount] = set()
+
+
+class Mount:
+    """A mounted source. As a context manager it is the path of the mount.
+
+    At the end of the block everything is stored and the source is closed, so that other programs can write it. The mount stays:
+    what is read from it later opens the source again, and fails (ESTALE) for what was open if the source was changed meanwhile.
+    close() unmounts; so does the end of Python, and for a mount without `with` the end of this object.
     """
 
     path: pathlib.Path
@@ -76,12 +109,19 @@ class Mount:
         if self._finalizer.alive:
             _end(os.fspath(self.path), self._temporary)
             self._finalizer.detach()
+        _resting.discard(self)
 
     def __enter__(self) -> pathlib.Path:
         return self.path
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None) -> None:
-        self.close()
+        if not self._finalizer.alive:
+            return
+        if not _answers(os.fspath(self.path)):
+            self.close()  # its process has died, or it was unmounted
+            return
+        _resting.add(self)
+        _rest(os.fspath(self.path))
 
     def __fspath__(self) -> str:
         return os.fspath(self.path)
@@ -96,7 +136,7 @@ def mount(source: PathLike, mountpoint: PathLike | None = None, *, writable: boo
 
     source: a file, a directory, or a URL (s3://, https://).
     mountpoint: an empty directory; by default a temporary one, which is removed at the end.
-    writable: what is written into the tree is stored in the source, at the latest when it is unmounted.
+    writable: what is written into the tree is stored in the source, at the latest at the end of the block.
     options: mount options, as a list (["cache=1G"]) or a dict ({"cache": "1G", "coherent": True}), in which False leaves
         an option out.
     filters: filter rules, as for `codecfs -F`: ["temperature,shuffle|zstd,3"].
@@ -104,7 +144,10 @@ def mount(source: PathLike, mountpoint: PathLike | None = None, *, writable: boo
     Raises CodecfsError with the reason if it cannot be mounted.
     """
     words: list[PathLike] = []
-    for option in [*([] if writable else ["ro"]), *_words(options)]:
+    # The source is closed at the end of a `with`, or when it was not used for so long.
+    given = _words(options)
+    idle = [] if any(option.startswith("idle=") for option in given) else ["idle=60"]
+    for option in [*([] if writable else ["ro"]), *idle, *given]:
         words += ["-o", option]
     for rule in filters:
         words += ["-F", rule]
@@ -125,7 +168,7 @@ def open_zarr(source: PathLike, *, writable: bool = False, options: Options = ()
               **arguments: Any) -> Iterator[zarr.Group]:
     """Mounts a source in a temporary directory and opens it with zarr-python (2 or 3): a context manager of a zarr.Group.
 
-    The group and its arrays must not be used after the block. arguments: others of zarr.open_group.
+    The source is closed at the end of the block; using the group later opens it again. arguments: others of zarr.open_group.
     """
     import zarr
 
