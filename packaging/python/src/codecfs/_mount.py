@@ -146,7 +146,7 @@ def mount(source: PathLike, mountpoint: PathLike | None = None, *, writable: boo
     words: list[PathLike] = []
     # The source is closed at the end of a `with`, or when it was not used for so long.
     given = _words(options)
-    idle = [] if any(option.startswith("idle=") for option in given) else ["idle=60"]
+    idle = [] if any(option.startswith("idle=") for option in given) else ["idle=5"]
     for option in [*([] if writable else ["ro"]), *idle, *given]:
         words += ["-o", option]
     for rule in filters:
