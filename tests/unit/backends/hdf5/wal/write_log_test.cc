@@ -253,7 +253,7 @@ TEST_F(WriteLog, ContentOfADeletedSourceIsWrittenBesideTheLog) {
   const auto finished = file->finish();
   ASSERT_FALSE(finished);
   EXPECT_EQ(finished.error().code, ESTALE);
-  const std::string rescued = source_ + ".codecfs-rescued";
+  const std::string rescued = source_.string() + ".codecfs-rescued";
   EXPECT_NE(finished.error().reason.find(rescued), std::string::npos) << finished.error().reason;
   EXPECT_EQ(content_of(rescued), expected);
   EXPECT_FALSE(std::filesystem::exists(log_));
