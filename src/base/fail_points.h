@@ -4,8 +4,8 @@
 //   if (FailPoints::fails(FailPoint::thread)) throw std::system_error(...);
 //
 // A unit test arms them in its process. Programs that are built with tests read the environment variable
-// CODECFS_FAIL_POINT, "KIND:PASSED[:FAILED]": the first PASSED passages succeed, and the next FAILED ones (all, if it is
-// left out) fail. Where nothing is armed, a passage reads one atomic variable.
+// CODECFS_FAIL_POINT, "KIND:PASSED[:FAILED]": the first PASSED passages succeed, and the next FAILED ones (all, if it
+// is left out) fail. Where nothing is armed, a passage reads one atomic variable.
 
 #include <atomic>
 #include <climits>
@@ -23,9 +23,7 @@ class FailPoints {
   static void arm_from_environment();
 
   /// Whether the caller must fail. Sets errno to EAGAIN, EMFILE or ENOMEM then.
-  static bool fails(FailPoint kind) {
-    return armed_.load(std::memory_order_relaxed) == kind && counts_as_failed(kind);
-  }
+  static bool fails(FailPoint kind) { return armed_.load(std::memory_order_relaxed) == kind && counts_as_failed(kind); }
   /// std::bad_alloc.
   static void allocate();
 

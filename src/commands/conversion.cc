@@ -16,7 +16,7 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr size_t kBatch = 1024;  // chunks
+constexpr size_t kChunksAtOnce = 1024;  // chunks
 
 /// Whether it is the content of the variable that fails, and not the disk.
 bool is_of_variable(int code) { return code == EOPNOTSUPP || code == EIO; }
@@ -93,7 +93,7 @@ Result<> Conversion::copy_directory(TreeFiles::Ino from, const Directory& to, co
       if (is_metadata(item.name)) return copy_metadata(from, to, item.name, item_path);
       if (omissions_.fails()) return {};
       chunks_waiting_.push_back({from, to, item.name, item_path});
-      return chunks_waiting_.size() < kBatch ? Result<>() : copy_batch();
+      return chunks_waiting_.size() < kChunksAtOnce ? Result<>() : copy_batch();
     }();
     is_listed = copied.has_value();
     return copied;

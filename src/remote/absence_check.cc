@@ -12,9 +12,7 @@ namespace codecfs::remote {
 namespace {
 
 /// Proxies that compress make ETags weak.
-std::string_view without_weakness(std::string_view etag) {
-  return etag.starts_with("W/") ? etag.substr(2) : etag;
-}
+std::string_view without_weakness(std::string_view etag) { return etag.starts_with("W/") ? etag.substr(2) : etag; }
 
 }  // namespace
 
@@ -66,8 +64,8 @@ Result<> AbsenceCheck::check() {
     const HttpResponse& http = response->http;
     const bool is_unchanged = http.status == 304;
     if (response->is_absent || (http.status != 200 && !is_unchanged))
-      return fail(http.status == 403 ? EACCES : EIO, "it answers {}, which was there, with status {}, too", requests_.name_of(known.key),
-                  http.status);
+      return fail(http.status == 403 ? EACCES : EIO, "it answers {}, which was there, with status {}, too",
+                  requests_.name_of(known.key), http.status);
     const std::string etag = etag_of(http, http.body.size());
     const bool is_same = known.etag.empty() ? md5_hex(http.body.bytes()) == known.content
                                             : without_weakness(etag) == without_weakness(known.etag);

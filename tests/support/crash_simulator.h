@@ -58,11 +58,12 @@ class UnsyncedIo : public FileIo {
   Result<> unlink(const File& directory, const std::string& name) override {
     return real_file_io().unlink(directory, name);
   }
-  Result<> move(const File&, const std::string&, const File&, const std::string&) override {
-    return fail(ENOSYS, "not simulated");
+  Result<> move(const File& from_directory, const std::string& from, const File& to_directory,
+                const std::string& to) override {
+    return real_file_io().move(from_directory, from, to_directory, to);
   }
-  Result<> exchange(const File&, const std::string&, const std::string&) override {
-    return fail(ENOSYS, "not simulated");
+  Result<> exchange(const File& directory, const std::string& one, const std::string& other) override {
+    return real_file_io().exchange(directory, one, other);
   }
   Result<> remove_directory(const File&, const std::string&) override { return fail(ENOSYS, "not simulated"); }
 };
@@ -73,6 +74,9 @@ class FaultyIo : public UnsyncedIo {
  public:
   FaultyIo(size_t at, int code, bool lasting) : at_(at), code_(code), lasting_(lasting) {}
   [[nodiscard]] size_t operations() const { return count_; }
+  /// Whether the first operation that failed was the removal of what an exchange has replaced: a file that is left
+  /// behind is no error.
+  [[nodiscard]] bool has_failed_after_exchange() const { return has_failed_after_exchange_; }
 
   Result<File> create(const File& directory, const std::string& name, mode_t mode) override {
     if (fails()) return error();
@@ -114,12 +118,21 @@ class FaultyIo : public UnsyncedIo {
   }
   Result<> make_directory(const File&, const std::string&, mode_t) override { return fail(ENOSYS, "not simulated"); }
   Result<> unlink(const File& directory, const std::string& name) override {
-    if (fails()) return error();
+    if (fails()) {
+      if (count_ == at_ + 1) has_failed_after_exchange_ = exchanged_at_ + 1 == at_;
+      return error();
+    }
     return UnsyncedIo::unlink(directory, name);
+  }
+  Result<> move(const File& from_directory, const std::string& from, const File& to_directory,
+                const std::string& to) override {
+    if (fails()) return error();
+    return UnsyncedIo::move(from_directory, from, to_directory, to);
   }
   Result<> exchange(const File& directory, const std::string& one, const std::string& other) override {
     if (fails()) return error();
-    return real_file_io().exchange(directory, one, other);
+    exchanged_at_ = count_ - 1;
+    return UnsyncedIo::exchange(directory, one, other);
   }
 
  private:
@@ -133,6 +146,8 @@ class FaultyIo : public UnsyncedIo {
   const int code_;
   const bool lasting_;
   std::atomic<size_t> count_ = 0;
+  std::atomic<size_t> exchanged_at_ = SIZE_MAX - 1;  // number of the latest exchange
+  std::atomic<bool> has_failed_after_exchange_ = false;
 };
 
 using Attributes = std::map<std::string, std::string>;  // extended attributes in the user namespace
@@ -183,12 +198,14 @@ struct Operation {
     sync,
     sync_directory,
     rename,
+    exchange,
     unlink
   };
   Kind kind;
   int file = -1;        // its number
-  std::string name{};   // of create, rename, unlink, attribute; the directory ("" or ending in '/') of sync_directory
-  std::string to{};     // of rename; the value of an attribute
+  std::string name{};   // of create, rename, exchange, unlink, attribute; the directory ("" or ending in '/') of
+                        // sync_directory
+  std::string to{};     // of rename, exchange; the value of an attribute
   uint64_t offset = 0;  // of write; the size of truncate
   std::vector<std::byte> bytes{};
   timespec mtime{};  // after a write or truncate
@@ -288,6 +305,21 @@ class Recorder : public UnsyncedIo {
         {.kind = Operation::Kind::rename, .name = relative(directory) + from, .to = relative(directory) + to});
     return {};
   }
+  Result<> move(const File& from_directory, const std::string& from, const File& to_directory,
+                const std::string& to) override {
+    const LockGuard lock(mutex_);
+    CODECFS_TRY(UnsyncedIo::move(from_directory, from, to_directory, to));
+    operations_.push_back(
+        {.kind = Operation::Kind::rename, .name = relative(from_directory) + from, .to = relative(to_directory) + to});
+    return {};
+  }
+  Result<> exchange(const File& directory, const std::string& one, const std::string& other) override {
+    const LockGuard lock(mutex_);
+    CODECFS_TRY(UnsyncedIo::exchange(directory, one, other));
+    operations_.push_back(
+        {.kind = Operation::Kind::exchange, .name = relative(directory) + one, .to = relative(directory) + other});
+    return {};
+  }
   Result<> make_directory(const File&, const std::string&, mode_t) override { return fail(ENOSYS, "not simulated"); }
   Result<> unlink(const File& directory, const std::string& name) override {
     const LockGuard lock(mutex_);
@@ -335,6 +367,14 @@ class Recorder : public UnsyncedIo {
             disk.names[operation.to] = file;
           }
           break;
+        case Kind::exchange: {
+          const auto one = disk.names.find(operation.name);
+          const auto other = disk.names.find(operation.to);
+          if (one != disk.names.end() && other != disk.names.end() &&
+              survives(names_from, folder(operation.name), i, crash.names))
+            std::swap(one->second, other->second);
+          break;
+        }
         case Kind::unlink:
           if (survives(names_from, folder(operation.name), i, crash.names)) disk.names.erase(operation.name);
           break;

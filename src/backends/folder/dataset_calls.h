@@ -39,7 +39,9 @@ class DatasetCalls : public Source {
     return reading<&Source::missing_sources>(id);
   }
   Result<VariablePtr> facts(ObjectId id) override { return reading_chunks<&Source::facts>(id); }
-  Result<ChunkInfo> locate(ObjectId id, uint64_t number) override { return reading_chunks<&Source::locate>(id, number); }
+  Result<ChunkInfo> locate(ObjectId id, uint64_t number) override {
+    return reading_chunks<&Source::locate>(id, number);
+  }
   Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
     return reading_chunks<&Source::stored_chunks>(id, from, limit);
   }

@@ -7,8 +7,8 @@
 //   blosc    the size in the header must be that of the chunk, without bytes after it
 //   bzip2    HDF5's filter ends after the first stream, without an error
 //
-// In the other formats that both sides have (zlib, shuffle, fletcher32), the decoders take the same bytes; a gzip member
-// is checked where it becomes a zlib stream (gzip_frames.h).
+// In the other formats that both sides have (zlib, shuffle, fletcher32), the decoders take the same bytes; a gzip
+// member is checked where it becomes a zlib stream (gzip_frames.h).
 
 #include <span>
 

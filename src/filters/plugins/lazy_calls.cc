@@ -30,7 +30,8 @@ auto in_slot(size_t bytes, const Run& run) {
 
 template <size_t slot>
 size_t run_lent(unsigned flags, size_t count, const unsigned* values, size_t size, size_t* room, void** buffer) {
-  return in_slot<slot>(size, [&](const H5Z_class2_t& own) { return own.filter(flags, count, values, size, room, buffer); });
+  return in_slot<slot>(size,
+                       [&](const H5Z_class2_t& own) { return own.filter(flags, count, values, size, room, buffer); });
 }
 template <size_t slot>
 htri_t ask_lent(hid_t properties, hid_t type, hid_t space) {

@@ -375,8 +375,8 @@ Result<> WriteBack::store_all(ObjectId variable, bool holds) {
   std::vector<EditPtr> edits;
   {
     const LockGuard lock(mutex_);
-    edits = edits_.of(variable,
-                      [holds](const Edit& edit) { return edit.is_dirty() && !(holds && edit.is_replacing()); });
+    edits =
+        edits_.of(variable, [holds](const Edit& edit) { return edit.is_dirty() && !(holds && edit.is_replacing()); });
     if (!std::ranges::all_of(edits, [&](const EditPtr& edit) CODECFS_REQUIRES(mutex_) { return can_be_stored(*edit); }))
       return fail(EBUSY, "a chunk of it is being written; close it first");
     for (const EditPtr& edit : edits) wake(edits_.enqueue(*edit));

@@ -63,7 +63,7 @@ TEST(CommandLine, ReportsErrorsOfCommandsInOneLine) {
   for (const char* name : {"check", "recover", "compact", "unmount", "--check", "--recover", "--compact", "-u"})
     EXPECT_EQ(outcome_of({"codecfs", name, "/no\nwhere"}), "32 codecfs: /no where: No such file or directory\n");
   EXPECT_EQ(outcome_of({"codecfs", "/nowhere", "/mnt", "-o", "nofail"}), "") << "nothing to do";
-  EXPECT_EQ(outcome_of({"codecfs", "-F", "v,nosuch", "/nowhere", "/mnt"}).substr(0, 11), "1 codecfs: ");
+  EXPECT_EQ(outcome_of({"codecfs", "-f", "-F", "v,nosuch", "/nowhere", "/mnt"}).substr(0, 11), "1 codecfs: ");
 }
 
 TEST(CommandLine, ExtraArgumentsAreErrors) {

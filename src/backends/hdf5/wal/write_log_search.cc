@@ -209,7 +209,8 @@ class Search {
 
   /// The newest file that write_log_rescue.h has written beside the log that the mark names. Empty: there is none.
   [[nodiscard]] std::string rescued_beside() const {
-    const auto directory = mark_->name.empty() ? Result<File>() : open_directory(mark_->directory);
+    if (mark_->name.empty()) return {};
+    const auto directory = open_directory(mark_->directory);
     std::string newest;
     for (unsigned number = 0; directory && number < kMaxRescues; ++number) {
       const std::string name = rescued_name(rescue_stem_for(mark_->name), number);

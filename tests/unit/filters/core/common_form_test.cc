@@ -1,4 +1,5 @@
-// Chunks that only liberal decoders take. What such decoders do is proved with numcodecs and h5py (test_passed_forms.py).
+// Chunks that only liberal decoders take. What such decoders do is proved with numcodecs and h5py
+// (test_passed_forms.py).
 
 #include "filters/core/common_form.h"
 

@@ -456,8 +456,10 @@ TEST_F(RecodingTest, WhatWasEncodedBeforeIsEncodedAgain) {
   {
     const RecodingPolicy::Scope holds(DuringRecoding::hold);
     const std::string bytes(kChunk, 'b');
-    ASSERT_TRUE(write_back_->replace(place(1), bytes_of(bytes),
-                                     std::make_shared<const Buffer>(*Buffer::copy_of(bytes_of("e")))));
+    ChunkPlace known = place(1);
+    known.variable = dataset_->variable(variable_).value();
+    ASSERT_TRUE(
+        write_back_->replace(known, bytes_of(bytes), std::make_shared<const Buffer>(*Buffer::copy_of(bytes_of("e")))));
   }
   recoding_.reset();
   ASSERT_TRUE(write_back_->sync_all());

@@ -294,7 +294,7 @@ TEST_F(ZarrChangeTest, Removal) {
   const ObjectId v = object("v");
   EXPECT_EQ(read(v, 1), row(1));
   EXPECT_TRUE(source().remove(object(""), "v"));
-  EXPECT_CODE(source().read_chunk(v, 1), ENOENT);
+  EXPECT_CODE(source().read_chunk(v, 1), ESTALE);
   EXPECT_CODE(source().variable(v), ENOENT);
   EXPECT_CODE(source().remove(object(""), "v"), ENOENT);
   EXPECT_CODE(source().remove(object(""), "g"), ENOTEMPTY);
