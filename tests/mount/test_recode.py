@@ -588,7 +588,7 @@ def test_a_mount_goes_on_during_a_reencoding(mount, tmp_path, kind, way):
         while changing.poll() is None and progress() < 1:
             time.sleep(0.005)
         writers = [started(sys.executable, "-c", write, variable / f"{100 + i}.0.0", i) for i in range(12)]
-        second = started("setfattr", "-n", "user._Filter", "-v", "1,1", other)
+        second = started("setfattr", "-n", "user._Filter", "-v", "1,2", other)  # another pipeline than it has
         mapped[:4] = b"mmap"
         at_once("ls", "-l", m.path)
         at_once("cat", other / "1.0")

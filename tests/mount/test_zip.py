@@ -311,7 +311,11 @@ def test_an_archive_that_another_program_replaced(mount, small):
         assert failure.value.errno == errno.ESTALE
     with pytest.raises(RuntimeError, match="replaced"):
         m.close()
-    assert path.read_bytes() == content and not leftovers(path.parent)
+    # His own is beside it.
+    rescued = path.with_name(path.name + ".codecfs-rescued")
+    assert path.read_bytes() == content and leftovers(path.parent) == [rescued.name]
+    v = zarr.open_group(zarr.ZipStore(str(rescued), mode="r"), "r")["v"]
+    assert not v[tuple(slice(0, length) for length in v.chunks)].any()
 
 
 def test_an_archive_to_which_another_program_appended(mount, small):

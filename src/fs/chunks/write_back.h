@@ -216,7 +216,7 @@ class WriteBack {
   void forget_if_clean(const EditPtr& edit) CODECFS_REQUIRES(mutex_);
   Result<> take_error(ObjectId variable) CODECFS_REQUIRES(mutex_);
   static std::unexpected<Error> incomplete(const Edit& edit, uint64_t size);
-  Result<> end_replacement(Edit& edit);
+  Result<> end_replacement(Edit& edit) CODECFS_REQUIRES(mutex_, edit.content_mutex);
   Result<> stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
   Result<> stop_writers_between_replacements(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
   void store(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);

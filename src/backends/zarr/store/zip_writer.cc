@@ -378,14 +378,15 @@ Result<> ZipWriter::rescue() {
   const LockGuard committing(commit_mutex_);
   if (!is_dirty_ && !is_deleted()) return {};
   CODECFS_ASSIGN(const File directory, holder());
+  std::shared_ptr<const ZipArchive> archive;
   {
     const SharedLock lock(store_.tree().mutex);
-    const auto& archive = store_.tree().archive;
-    struct stat own;
-    if (check_name(directory, name(), archive->file())) return {};  // it is there
-    if (::fstat(archive->file().fd.get(), &own) != 0 || own.st_size != archive->status().st_size)
-      return fail(ESTALE, "{}: another program has changed the archive: what was written to it is lost", path_);
+    archive = store_.tree().archive;
   }
+  struct stat own;
+  if (check_name(directory, name(), archive->file())) return {};  // it is there
+  if (::fstat(archive->file().fd.get(), &own) != 0 || own.st_size != archive->status().st_size)
+    return fail(ESTALE, "{}: another program has changed the archive: what was written to it is lost", path_);
   CODECFS_TRY(rewrite_archive(Purpose::rescue));
   return fail(ESTALE, "{}: was deleted or replaced by another program; its content with all changes is now in '{}'",
               path_, rescued_);
