@@ -100,6 +100,7 @@ TEST(WorkerProcess, OneThatCannotBeStartedWasNotKilled) {
 }
 
 TEST(WorkerProcess, DescriptorsThatRunOutAreAnError) {
+  ASSERT_TRUE(start_worker(obey));  // which starts the supervisors, too
   for (int passed = 0; passed < 3; ++passed) {
     FailPoints::arm(FailPoint::descriptor, passed, 1);
     const auto worker = start_worker(obey);
