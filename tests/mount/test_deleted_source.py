@@ -82,7 +82,8 @@ def daemon_of(place):
 
 def kill(place):
     for pid in daemon_of(place):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # the starter, which has just ended
+            os.kill(pid, signal.SIGKILL)
     detach(place)
 
 

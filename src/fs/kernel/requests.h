@@ -37,7 +37,8 @@ inline void reply_error(fuse_req_t request, Ino ino, const Error& error, Request
     if (!was_interrupted) filesystem_of(request).context().note_error(ino, error, kind);
   } catch (const std::exception&) {  // no memory for the note
   }
-  fuse_reply_err(request, error.code);
+  // Programs take EAGAIN of a read for the end of what a pipe has so far: Python returns what it has read before.
+  fuse_reply_err(request, error.code == EAGAIN ? ENOMEM : error.code);
 }
 
 /// Whether a request for this inode needs the source: those of `codecfs status` and of unmounting do not.
