@@ -1,5 +1,6 @@
 """Sources that are deleted or replaced while they are mounted: mv to another filesystem copies a file and deletes it.
 What was written is then in the log alone. h5py judges what is left."""
+import contextlib
 import os
 import pathlib
 import shutil

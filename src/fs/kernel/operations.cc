@@ -283,11 +283,14 @@ void op_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
 }
 
 void op_statfs(fuse_req_t request, fuse_ino_t) {
-  answer(request, kRootIno, [&]() -> Result<> {
-    const struct statvfs numbers = filesystem_of(request).statistics();
-    fuse_reply_statfs(request, &numbers);
-    return {};
-  });
+  answer(
+      request, kRootIno,
+      [&]() -> Result<> {
+        const struct statvfs numbers = filesystem_of(request).statistics();
+        fuse_reply_statfs(request, &numbers);
+        return {};
+      },
+      RequestKind::other, Wakes::never);
 }
 
 /// A reply in the protocol of getxattr and listxattr: the length for size 0, else the bytes if they fit.
