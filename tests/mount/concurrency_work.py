@@ -124,6 +124,9 @@ class Worker:
             except Skip:
                 self.board.end(self.number, False)
             except Exception as error:  # noqa: B902: all that is not expected
+                if getattr(error, "errno", None) == errno.EBUSY:  # refused, as a variable is being re-encoded
+                    self.board.end(self.number, False)
+                    continue
                 if self.board.ending and (getattr(error, "errno", None) in GONE or isinstance(error, EOFError)):
                     return
                 raise Fault(f"worker {self.number}, {operation.__name__}: {error!r}\n{traceback.format_exc()}") from error

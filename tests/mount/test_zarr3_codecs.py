@@ -358,7 +358,7 @@ def test_zfp(mount, tmp_path, mode, data_type, chunks):
     changed = np.ascontiguousarray(values[::-1])
     if mode == "rate" and len(chunks) != 3:
         with pytest.raises(OSError):  # zarrs would read it in another way
-            with open(m.path / "v/c" / key, "wb") as file:
+            with open(m.path / "v/c" / key, "wb", buffering=0) as file:
                 file.write(changed.tobytes())
                 os.fsync(file.fileno())
         assert "fixed_rate" in m.messages()

@@ -70,6 +70,8 @@ class EditContent {
   [[nodiscard]] bool is_incomplete() const { return is_replacing() && size_ > 0; }
   /// Returns false if the chunk had no content before: then this content must be dropped.
   bool abandon_replacement();
+  /// The content stays, whatever its length.
+  void accept_replacement() { before_.reset(); }
   /// The pipeline has changed: the bytes must be encoded to be stored.
   void drop_encoded() {
     encoded_.reset();

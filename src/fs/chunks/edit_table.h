@@ -116,6 +116,8 @@ class EditTable {
   void note_changed(Edit& edit, const EditContent::Size& size, bool is_short, bool is_replacing = false);
   /// The file has the length of its chunk again.
   static void note_whole(Edit& edit) { edit.short_ = edit.replacing_ = false; }
+  /// EditContent::accept_replacement().
+  static void note_accepted(Edit& edit) { edit.replacing_ = false; }
   /// If it is dirty: no further change is expected soon.
   void close(Edit& edit);
   /// Whether the edit is being removed and so must not be stored.

@@ -345,27 +345,27 @@ void WriteBack::resume(ObjectId variable) {
   progress_.notify_all();
 }
 
-/// The same when no chunk of it is being replaced: a program needs microseconds from its open to its last write, which
-/// a pause would stop. After kReplacing a chunk that still is being replaced is left to the caller.
-Result<> WriteBack::stop_writers_between_replacements(UniqueLock<Mutex>& lock, ObjectId variable) {
-  constexpr std::chrono::seconds kReplacing{1};
-  const auto deadline = std::chrono::steady_clock::now() + kReplacing;
-  const auto is_replaced = [&]() CODECFS_REQUIRES(mutex_) { return edits_.any_of(variable, &Edit::is_replacing); };
-  while (true) {
-    const bool is_over =
-        !progress_.wait_until(lock, deadline, [&]() CODECFS_REQUIRES(mutex_) { return !is_replaced(); });
-    CODECFS_TRY(stop_writers(lock, variable));
-    if (is_over || !is_replaced()) return {};
-    paused_.erase(variable);
-    progress_.notify_all();
+/// Chunks that are being replaced count as edited in place from now on, because they are stored as they are.
+void WriteBack::accept_replacements(ObjectId variable) {
+  std::vector<EditPtr> edits;
+  {
+    const LockGuard lock(mutex_);
+    edits = edits_.of(variable, &Edit::is_replacing);
+  }
+  for (const EditPtr& edit : edits) {
+    const LockGuard content(edit->content_mutex);
+    const LockGuard lock(mutex_);
+    edit->content.accept_replacement();
+    EditTable::note_accepted(*edit);
   }
 }
 
 Result<WriteBack::Pause> WriteBack::pause(ObjectId variable) {
   UniqueLock lock(mutex_);
-  CODECFS_TRY(stop_writers_between_replacements(lock, variable));
+  CODECFS_TRY(stop_writers(lock, variable));
   lock.unlock();
   Pause pause(*this, variable);  // resumes on return
+  accept_replacements(variable);
   CODECFS_TRY(store_all(variable, false));
   return pause;
 }
@@ -411,6 +411,7 @@ Result<WriteBack::Recoding> WriteBack::begin_recoding(ObjectId variable, bool ho
     progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_pinned); });
   lock.unlock();
   Recoding recoding(*this, variable);  // ends on return
+  if (!holds) accept_replacements(variable);
   CODECFS_TRY(store_all(variable, holds));
   lock.lock();
   progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_storing); });
@@ -559,7 +560,7 @@ Result<> WriteBack::sync(const ChunkPlace& place) {
   }
   if (is_replacing) {
     const LockGuard content(edits.front()->content_mutex);
-    if (edits.front()->content.is_replacing()) return incomplete(*edits.front(), edits.front()->content.state()->size);
+    if (edits.front()->content.is_incomplete()) return incomplete(*edits.front(), edits.front()->content.state()->size);
   }
   CODECFS_TRY(wait_until_stored(edits));
   CODECFS_TRY(commit());
@@ -610,7 +611,12 @@ Result<> WriteBack::finish() {
   for (const EditPtr& edit : replacing) {
     const LockGuard content(edit->content_mutex);
     const LockGuard lock(mutex_);
-    if (edit->content.is_incomplete()) log::error("{}", end_replacement(*edit).error().reason);
+    if (edit->content.is_incomplete()) {
+      log::error("{}", end_replacement(*edit).error().reason);
+    } else {
+      edit->content.show_whole();
+      EditTable::note_whole(*edit);
+    }
   }
   const Result<> stored = sync_all();
   // Join the threads: only this thread uses the source from here on.

@@ -218,7 +218,7 @@ class WriteBack {
   static std::unexpected<Error> incomplete(const Edit& edit, uint64_t size);
   Result<> end_replacement(Edit& edit) CODECFS_REQUIRES(mutex_, edit.content_mutex);
   Result<> stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
-  Result<> stop_writers_between_replacements(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
+  void accept_replacements(ObjectId variable) CODECFS_EXCLUDES(mutex_);
   void store(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
   Result<> store_content(const EditPtr& edit, bool& as_given) CODECFS_EXCLUDES(mutex_);
   Result<> store_bytes(const EditPtr& edit, const Edit::Taken& taken) CODECFS_EXCLUDES(mutex_);

@@ -27,8 +27,8 @@ bool WriteBack::is_pressed() const {
 /// A chunk of variable-length objects can only be encoded completely, and a chunk that is being replaced may be
 /// refused.
 bool WriteBack::can_be_stored(const Edit& edit) const {
-  const bool in_part = edit.is_replacing() || !edit.place.variable->facts->chunk_bytes;
-  return !in_part || edit.is_closed() || !writers_.contains(edit.place.key);
+  if (edit.is_replacing()) return false;  // until close_writer()
+  return edit.place.variable->facts->chunk_bytes || edit.is_closed() || !writers_.contains(edit.place.key);
 }
 
 void WriteBack::wake(size_t enqueued) {
