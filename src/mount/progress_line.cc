@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <string_view>
+#include <utility>
 
 #include "base/interruptible_sleep.h"
 #include "base/threads.h"
@@ -15,12 +16,12 @@
 namespace codecfs::mount {
 namespace {
 
-void show(int file, const std::stop_token& stop) {
+void show(const std::string& path, const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kPace{200};
   bool shown = false;
   while (sleep_unless_stopped(stop, kPace)) {
     char text[4096];
-    const ssize_t size = fgetxattr(file, "user._Progress", text, sizeof text);
+    const ssize_t size = getxattr(path.c_str(), "user._Progress", text, sizeof text);
     if (size <= 0 && !shown) continue;
     const std::string_view lines(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
     fmt::print(stderr, "\r\x1b[K{}", lines.substr(0, lines.find('\n')));
@@ -31,9 +32,10 @@ void show(int file, const std::stop_token& stop) {
 
 }  // namespace
 
-ProgressLine::ProgressLine(int file) {
+ProgressLine::ProgressLine(std::string path) {
   if (isatty(STDERR_FILENO) == 0) return;
-  if (Result<std::jthread> started = start_thread([=](const std::stop_token& stop) { show(file, stop); }))
+  if (Result<std::jthread> started =
+          start_thread([path = std::move(path)](const std::stop_token& stop) { show(path, stop); }))
     thread_ = *std::move(started);
 }
 

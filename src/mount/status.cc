@@ -291,7 +291,8 @@ Result<std::string> set_filters(const std::string& path, const std::string& spec
   CODECFS_TRY(is_in_mount(path));
   {
     const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    const ProgressLine progress(file.get());
+    // Not by its name, which the kernel may not look up meanwhile.
+    const ProgressLine progress(fmt::format("/proc/self/fd/{}", file.get()));
     if (setxattr(path.c_str(), kFilter, spec.data(), spec.size(), 0) != 0) {
       const int code = errno;
       int ignored = 0;

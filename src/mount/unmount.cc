@@ -99,7 +99,7 @@ Result<> store(const std::string& directory) {
   UniqueFd root(open((directory + "/.codecfs").c_str(), kFlags));
   if (!root && errno == ENOENT) root = UniqueFd(open(directory.c_str(), kFlags));
   if (!root) return fail_errno(errno, "{}", directory);
-  std::optional<ProgressLine> progress(root.get());
+  std::optional<ProgressLine> progress(directory);
   if (syncfs(root.get()) == 0 && fsync(root.get()) == 0) {
     progress.reset();
     return nothing_is_lost(directory);
