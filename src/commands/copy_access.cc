@@ -32,7 +32,7 @@ class Common {
     if (::stat(path.c_str(), &status) != 0) return fail_errno(errno, "{}", path);
     mode_t mode = status.st_mode & (kGroup | kOthers);
     if (S_ISDIR(status.st_mode)) {
-      // Its files can only be read by those who may search it.
+      // Reading its files needs the right to search the directory.
       if ((mode & S_IXGRP) == 0) mode &= ~kGroup;
       if ((mode & S_IXOTH) == 0) mode &= ~kOthers;
     } else {

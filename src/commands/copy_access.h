@@ -1,5 +1,5 @@
 #pragma once
-// Who may read a copy of a dataset: never a user who may not read all of the dataset.
+// The readers of a copy of a dataset: only users that may read all of the dataset.
 
 #include <string>
 

@@ -53,7 +53,7 @@ struct FilesystemOptions {
   bool consolidates_groups = true;      // in views of Zarr v3 not only the root has consolidated metadata
   bool portable = false;                // -o portable: encoded3 has only codecs that every reader of Zarr v3 has
   bool nodelete = false;                // -o nodelete: variables and groups cannot be removed
-  bool has_other_users = false;         // -o allow_other: users who may not read all of the source
+  bool has_other_users = false;         // -o allow_other: users without the right to read all of the source
   std::string mountpoint = {};          // absolute; link targets below it are inside the mount
   MakeReferences make_references = {};  // for `.codecfs/references.json`; none: there is no such file
 };
@@ -88,7 +88,7 @@ struct MountContext {
   [[nodiscard]] bool lists_absent(const Node& node, const VariableView& view) const;
   /// The paths, from the root of the mount, of scratch files, which an unmount would lose.
   [[nodiscard]] std::vector<std::string> files_not_stored();
-  /// Whether all users who may read the root may read a directory.
+  /// Whether all readers of the root may read a directory, too.
   [[nodiscard]] bool is_public(const Node& node);
   /// Another program was found to have changed a chunk.
   void changed_outside(const ChunkPlace& chunk) const {

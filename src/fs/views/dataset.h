@@ -50,7 +50,7 @@ class Dataset {
   /// The texts of a group's files.
   static Text zgroup();
   Result<Text> zattrs(ObjectId group);
-  /// Whether all users who may read group `whole` may read `part`, by the owners and modes of both. Always, where only
+  /// Whether all readers of group `whole` may read `part`, by the owners and modes of both. Always, where only
   /// one user reads.
   [[nodiscard]] bool is_as_readable(ObjectId part, ObjectId whole) const;
   /// The consolidated metadata of everything below a group that is_as_readable() as the group: {"metadata": {".zgroup":
