@@ -54,6 +54,10 @@ class RecodingPolicy {
     for (Scope* scope = current_; scope != nullptr; scope = scope->outer_) scope->has_refused_ = true;
     return std::unexpected(Error{EBUSY, std::move(reason)});
   }
+  /// For changes of a variable that is being re-encoded.
+  static std::unexpected<Error> refuse_change() {
+    return refuse("the variable is being re-encoded (user._Progress tells how far); try again when it is done");
+  }
 
  private:
   static inline thread_local Scope* current_ = nullptr;

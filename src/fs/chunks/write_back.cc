@@ -9,15 +9,6 @@
 #include "fs/chunks/recoding_policy.h"
 
 namespace codecfs::fs {
-namespace {
-
-std::unexpected<Error> refuse_during_recoding() {
-  return RecodingPolicy::refuse(
-      "the variable is being re-encoded (user._Progress tells how far); try again when it is done");
-}
-
-}  // namespace
-
 WriteBack::WriteBack(Dataset& dataset, ChunkCache& cache, ChunkCache& conversions, Stats& stats, const Options& options,
                      ReadBase read_base, CheckPlace check_place, ChangedOutside changed_outside)
     : dataset_(dataset),
@@ -108,7 +99,7 @@ Result<> WriteBack::may_change(const ChunkPlace& place, UniqueLock<Mutex>& lock)
       return RecodingPolicy::refuse(
           "the variable is being re-encoded, and more was written to it meanwhile than is kept in memory");
     } else if (RecodingPolicy::current() != DuringRecoding::wait) {
-      return refuse_during_recoding();
+      return RecodingPolicy::refuse_change();
     } else if (RecodingPolicy::is_cancelled()) {
       return fail(EINTR, "cancelled; nothing was written");
     } else {
@@ -293,7 +284,7 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
     return recoding_.contains(place.object) || (!removing_.contains(place.key) && !paused_.contains(place.object) &&
                                                 (edit == nullptr || (!edit->is_storing() && !edit->is_pinned())));
   });
-  if (recoding_.contains(place.object)) return refuse_during_recoding();
+  if (recoding_.contains(place.object)) return RecodingPolicy::refuse_change();
   // From here on no thread changes or stores the chunk.
   removing_.emplace(place.key, place.object);
   const EditPtr edit = edits_.find(place.key);
@@ -320,124 +311,6 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
     removed_.insert(place.object, place.key, place.number);
   }
   return removed;
-}
-
-bool WriteBack::is_removing_any(ObjectId variable) const {
-  return std::ranges::any_of(removing_, [&](const auto& item) { return item.second == variable; });
-}
-
-/// Pauses the variable: afterwards no call is using an edit of it, and none can start. EBUSY if it is re-encoded.
-Result<> WriteBack::stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) {
-  CODECFS_TRY(start_threads());
-  progress_.wait(
-      lock, [&]() CODECFS_REQUIRES(mutex_) { return recoding_.contains(variable) || !paused_.contains(variable); });
-  if (recoding_.contains(variable)) return refuse_during_recoding();
-  paused_.insert(variable);
-  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
-    return !edits_.any_of(variable, &Edit::is_pinned) && !is_removing_any(variable);
-  });
-  return {};
-}
-
-void WriteBack::resume(ObjectId variable) {
-  const LockGuard lock(mutex_);
-  paused_.erase(variable);
-  progress_.notify_all();
-}
-
-/// Chunks that are being replaced count as edited in place from now on, because they are stored as they are.
-void WriteBack::accept_replacements(ObjectId variable) {
-  std::vector<EditPtr> edits;
-  {
-    const LockGuard lock(mutex_);
-    edits = edits_.of(variable, &Edit::is_replacing);
-  }
-  for (const EditPtr& edit : edits) {
-    const LockGuard content(edit->content_mutex);
-    const LockGuard lock(mutex_);
-    edit->content.accept_replacement();
-    EditTable::note_accepted(*edit);
-  }
-}
-
-Result<WriteBack::Pause> WriteBack::pause(ObjectId variable) {
-  UniqueLock lock(mutex_);
-  CODECFS_TRY(stop_writers(lock, variable));
-  lock.unlock();
-  Pause pause(*this, variable);  // resumes on return
-  accept_replacements(variable);
-  CODECFS_TRY(store_all(variable, false));
-  return pause;
-}
-
-/// EBUSY if a chunk that can only be stored completely is open. `holds`: chunks that are being replaced may stay edits.
-Result<> WriteBack::store_all(ObjectId variable, bool holds) {
-  std::vector<EditPtr> edits;
-  {
-    const LockGuard lock(mutex_);
-    edits =
-        edits_.of(variable, [holds](const Edit& edit) { return edit.is_dirty() && !(holds && edit.is_replacing()); });
-    if (!std::ranges::all_of(edits, [&](const EditPtr& edit) CODECFS_REQUIRES(mutex_) { return can_be_stored(*edit); }))
-      return fail(EBUSY, "a chunk of it is being written; close it first");
-    for (const EditPtr& edit : edits) wake(edits_.enqueue(*edit));
-  }
-  return wait_until_stored(edits);
-}
-
-std::optional<WriteBack::Pause> WriteBack::try_pause(ObjectId variable) {
-  const LockGuard lock(mutex_);
-  if (paused_.contains(variable) || recoding_.contains(variable) ||
-      edits_.any_of(variable, [](const Edit&) { return true; }) || is_removing_any(variable))
-    return std::nullopt;
-  paused_.insert(variable);
-  return std::optional<Pause>(std::in_place, *this, variable);
-}
-
-Result<WriteBack::Pause> WriteBack::pause_without_storing(ObjectId variable) {
-  UniqueLock lock(mutex_);
-  CODECFS_TRY(stop_writers(lock, variable));
-  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_storing); });
-  return Pause(*this, variable);
-}
-
-Result<WriteBack::Recoding> WriteBack::begin_recoding(ObjectId variable, bool holds) {
-  UniqueLock lock(mutex_);
-  CODECFS_TRY(start_threads());
-  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
-    return !paused_.contains(variable) && !recoding_.contains(variable) && !is_removing_any(variable);
-  });
-  recoding_.emplace(variable, holds);
-  if (!holds)  // new ones are refused
-    progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_pinned); });
-  lock.unlock();
-  Recoding recoding(*this, variable);  // ends on return
-  if (!holds) accept_replacements(variable);
-  CODECFS_TRY(store_all(variable, holds));
-  lock.lock();
-  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_storing); });
-  edits_.hold(variable);
-  lock.unlock();
-  return recoding;
-}
-
-void WriteBack::end_recoding(ObjectId variable) {
-  UniqueLock lock(mutex_);
-  // What was encoded before must not be stored with the new pipeline. The pause ends the calls that may have compared
-  // the pipelines before the change.
-  paused_.insert(variable);
-  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_pinned); });
-  const std::vector<EditPtr> edits = edits_.of(variable, &Edit::is_dirty);
-  lock.unlock();
-  for (const EditPtr& edit : edits) {
-    const LockGuard content(edit->content_mutex);
-    edit->content.drop_encoded();
-  }
-  lock.lock();
-  edits_.release(variable);
-  recoding_.erase(variable);
-  paused_.erase(variable);
-  if (is_pressed()) wake(edits_.enqueue_closed());
-  progress_.notify_all();
 }
 
 void WriteBack::forget(ObjectId variable) {
@@ -534,96 +407,6 @@ Result<bool> WriteBack::close_writer(const ChunkPlace& place) {
   forget_if_clean(edit);
   progress_.notify_all();
   return longer;
-}
-
-Result<> WriteBack::store(ObjectId variable) {
-  std::vector<EditPtr> edits;
-  {
-    const LockGuard lock(mutex_);
-    edits = edits_.of(
-        variable, [this](const Edit& edit) CODECFS_REQUIRES(mutex_) { return edit.is_dirty() && can_be_stored(edit); });
-    for (const EditPtr& edit : edits) wake(edits_.enqueue(*edit));
-  }
-  return wait_until_stored(edits);
-}
-
-Result<> WriteBack::sync(const ChunkPlace& place) {
-  std::vector<EditPtr> edits;
-  bool is_replacing = false;
-  {
-    const LockGuard lock(mutex_);
-    if (const EditPtr edit = edits_.find(place.key); edit != nullptr && edit->is_dirty()) {
-      is_replacing = edit->is_replacing();
-      if (!is_replacing) wake(edits_.enqueue(*edit));
-      edits.push_back(edit);
-    }
-  }
-  if (is_replacing) {
-    const LockGuard content(edits.front()->content_mutex);
-    if (edits.front()->content.is_incomplete()) return incomplete(*edits.front(), edits.front()->content.state()->size);
-  }
-  CODECFS_TRY(wait_until_stored(edits));
-  CODECFS_TRY(commit());
-  const LockGuard lock(mutex_);
-  return take_error(place.object);
-}
-
-Result<> WriteBack::sync_variable(ObjectId variable) {
-  std::vector<EditPtr> edits;
-  {
-    const LockGuard lock(mutex_);
-    edits = edits_.of(variable, [](const Edit& edit) { return edit.is_dirty() && !edit.is_replacing(); });
-    for (const EditPtr& edit : edits) wake(edits_.enqueue(*edit));
-  }
-  CODECFS_TRY(wait_until_stored(edits));
-  CODECFS_TRY(commit());
-  const LockGuard lock(mutex_);
-  return take_error(variable);
-}
-
-Result<> WriteBack::sync_all() {
-  std::vector<EditPtr> edits;
-  {
-    const LockGuard lock(mutex_);
-    wake(edits_.enqueue_all([this](const Edit& edit) CODECFS_REQUIRES(mutex_) { return can_be_stored(edit); }));
-    edits = edits_.underway();
-  }
-  const Result<> stored = wait_until_stored(edits);
-  CODECFS_TRY(commit());  // commit what could be stored
-  if (!stored) return stored;
-  const LockGuard lock(mutex_);
-  if (edits_.held().memory > 0) return refuse_during_recoding();
-  if (errors_.empty()) return {};
-  const Error error = errors_.begin()->second;
-  errors_.clear();
-  return std::unexpected(error);
-}
-
-Result<> WriteBack::finish() {
-  std::vector<EditPtr> replacing;
-  {
-    const LockGuard lock(mutex_);
-    for (const auto& [key, count] : writers_)
-      if (const EditPtr edit = edits_.find(key); edit != nullptr && edit->is_replacing()) replacing.push_back(edit);
-    writers_.clear();           // of files that are still open, whose writes no longer arrive
-    is_committed_once_ = true;  // no commit is needed for what this mount has not changed
-  }
-  for (const EditPtr& edit : replacing) {
-    const LockGuard content(edit->content_mutex);
-    const LockGuard lock(mutex_);
-    if (edit->content.is_incomplete()) {
-      log::error("{}", end_replacement(*edit).error().reason);
-    } else {
-      edit->content.show_whole();
-      EditTable::note_whole(*edit);
-    }
-  }
-  const Result<> stored = sync_all();
-  // Join the threads: only this thread uses the source from here on.
-  committer_ = {};
-  encoders_.clear();
-  const Result<> finished = dataset_.source().finish();
-  return stored ? finished : stored;
 }
 
 }  // namespace codecfs::fs

@@ -271,4 +271,94 @@ void WriteBack::commit_at_intervals(const std::stop_token& stop) {
   }
 }
 
+Result<> WriteBack::store(ObjectId variable) {
+  std::vector<EditPtr> edits;
+  {
+    const LockGuard lock(mutex_);
+    edits = edits_.of(
+        variable, [this](const Edit& edit) CODECFS_REQUIRES(mutex_) { return edit.is_dirty() && can_be_stored(edit); });
+    for (const EditPtr& edit : edits) wake(edits_.enqueue(*edit));
+  }
+  return wait_until_stored(edits);
+}
+
+Result<> WriteBack::sync(const ChunkPlace& place) {
+  std::vector<EditPtr> edits;
+  bool is_replacing = false;
+  {
+    const LockGuard lock(mutex_);
+    if (const EditPtr edit = edits_.find(place.key); edit != nullptr && edit->is_dirty()) {
+      is_replacing = edit->is_replacing();
+      if (!is_replacing) wake(edits_.enqueue(*edit));
+      edits.push_back(edit);
+    }
+  }
+  if (is_replacing) {
+    const LockGuard content(edits.front()->content_mutex);
+    if (edits.front()->content.is_incomplete()) return incomplete(*edits.front(), edits.front()->content.state()->size);
+  }
+  CODECFS_TRY(wait_until_stored(edits));
+  CODECFS_TRY(commit());
+  const LockGuard lock(mutex_);
+  return take_error(place.object);
+}
+
+Result<> WriteBack::sync_variable(ObjectId variable) {
+  std::vector<EditPtr> edits;
+  {
+    const LockGuard lock(mutex_);
+    edits = edits_.of(variable, [](const Edit& edit) { return edit.is_dirty() && !edit.is_replacing(); });
+    for (const EditPtr& edit : edits) wake(edits_.enqueue(*edit));
+  }
+  CODECFS_TRY(wait_until_stored(edits));
+  CODECFS_TRY(commit());
+  const LockGuard lock(mutex_);
+  return take_error(variable);
+}
+
+Result<> WriteBack::sync_all() {
+  std::vector<EditPtr> edits;
+  {
+    const LockGuard lock(mutex_);
+    wake(edits_.enqueue_all([this](const Edit& edit) CODECFS_REQUIRES(mutex_) { return can_be_stored(edit); }));
+    edits = edits_.underway();
+  }
+  const Result<> stored = wait_until_stored(edits);
+  CODECFS_TRY(commit());  // commit what could be stored
+  if (!stored) return stored;
+  const LockGuard lock(mutex_);
+  if (edits_.held().memory > 0) return RecodingPolicy::refuse_change();
+  if (errors_.empty()) return {};
+  const Error error = errors_.begin()->second;
+  errors_.clear();
+  return std::unexpected(error);
+}
+
+Result<> WriteBack::finish() {
+  std::vector<EditPtr> replacing;
+  {
+    const LockGuard lock(mutex_);
+    for (const auto& [key, count] : writers_)
+      if (const EditPtr edit = edits_.find(key); edit != nullptr && edit->is_replacing()) replacing.push_back(edit);
+    writers_.clear();           // of files that are still open, whose writes no longer arrive
+    is_committed_once_ = true;  // no commit is needed for what this mount has not changed
+  }
+  for (const EditPtr& edit : replacing) {
+    const LockGuard content(edit->content_mutex);
+    const LockGuard lock(mutex_);
+    if (edit->content.is_incomplete()) {
+      log::error("{}", end_replacement(*edit).error().reason);
+    } else {
+      edit->content.show_whole();
+      EditTable::note_whole(*edit);
+    }
+  }
+  const Result<> stored = sync_all();
+  // Join the threads: only this thread uses the source from here on.
+  committer_ = {};
+  encoders_.clear();
+  const Result<> finished = dataset_.source().finish();
+  return stored ? finished : stored;
+}
+
 }  // namespace codecfs::fs
