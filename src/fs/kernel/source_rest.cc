@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <thread>
 
 #include "base/log.h"
 #include "fs/kernel/operations.h"
@@ -100,7 +101,13 @@ void SourceRest::run(const std::stop_token& stop) {
       rests = false;
     }
     if (is_requested || (!rests && Clock::now() - used >= after_)) {
-      const Outcome outcome = try_to_rest();
+      Outcome outcome = try_to_rest();
+      // The kernel reports the last close() of a file after that call has returned.
+      for (int tries = 0; is_requested && outcome == Outcome::in_use && tries < 50 && !stop.stop_requested(); ++tries) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        used_ = false;
+        outcome = try_to_rest();
+      }
       rests = outcome == Outcome::rests;
       if (outcome == Outcome::failed) used = Clock::now();  // try again after the same time
     }

@@ -21,7 +21,8 @@ namespace codecfs::fs {
 
 struct Mount;
 
-/// A getxattr of this name on the root makes an unused source rest at once: EBUSY if it is in use.
+/// A getxattr of this name on the root makes an unused source rest at once: EBUSY if it stays in use for
+/// a second.
 inline constexpr const char* kRestXattr = "user._Rest";
 
 class SourceRest {
