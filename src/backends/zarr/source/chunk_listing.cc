@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <set>
 #include <span>
@@ -29,17 +30,16 @@ void warn_not_a_chunk(const Store& store, const std::string& directory, const st
     log::warning("{}: has the name of a chunk but is not a regular file, so it is treated as absent", key);
 }
 
-/// Whether an entry with the name of a chunk is a regular file or a link to one, as in locate().
-bool is_chunk(const Store& store, const std::string& directory, const char* name, EntryType type) {
+/// Whether what is at the key of a chunk is a regular file or a link to one, as in locate().
+bool is_chunk(const Store& store, const std::string& key, EntryType type) {
   if (type == EntryType::file) return true;
-  const std::string key = join_key(directory, name);
   if (type == EntryType::unknown) {
     const auto status = store.stat(key);
     // Inaccessible files, and links to files that are not there, are listed: reading them reports the error.
     if (!status || !*status) return !status || store.passes_link(key);
     if (S_ISREG((*status)->st_mode)) return true;
   }
-  warn_not_a_chunk(store, directory, key);
+  warn_not_a_chunk(store, holder_of(key), key);
   return false;
 }
 
@@ -54,7 +54,7 @@ Result<> walk(const Store& store, const std::string& directory, std::span<const 
     if (name[0] == '0' && length > 1) return {};
     const uint64_t number = base * cells[0] + coordinate;
     if (cells.size() == 1) {
-      if (is_chunk(store, directory, name, type)) numbers.push_back(number);
+      if (is_chunk(store, join_key(directory, name), type)) numbers.push_back(number);
       return {};
     }
     if (type == EntryType::file || type == EntryType::special) return {};
@@ -63,6 +63,48 @@ Result<> walk(const Store& store, const std::string& directory, std::span<const 
     if (!below && (below.error().code == ENOTDIR || below.error().code == ENOENT)) return {};
     return below;
   });
+}
+
+/// The chunks of `grid` that are not in the first `kept` cells of each dimension: disjoint boxes, one for each
+/// dimension that is longer.
+class Outside {
+ public:
+  Outside(const ChunkGrid& grid, std::span<const uint64_t> kept) : grid_(grid), kept_(kept) {}
+
+  [[nodiscard]] uint64_t count() const {
+    uint64_t inside = 1;
+    for (size_t axis = 0; axis < grid_.rank(); ++axis) inside *= std::min(grid_.cells()[axis], kept_[axis]);
+    return grid_.count() - inside;
+  }
+
+  /// Calls visit(number) for each, until it fails.
+  Result<> visit(const std::function<Result<>(uint64_t number)>& visit) const {
+    for (size_t longer = 0; longer < grid_.rank(); ++longer) {
+      // In the dimensions before this one, only what is kept: the boxes of those have the rest.
+      std::vector<uint64_t> first(grid_.rank());
+      std::vector<uint64_t> end(grid_.cells().begin(), grid_.cells().end());
+      for (size_t axis = 0; axis < longer; ++axis) end[axis] = std::min(end[axis], kept_[axis]);
+      first[longer] = kept_[longer];
+      if (!std::ranges::equal(first, end, std::less())) continue;
+      std::vector<uint64_t> at = first;
+      for (size_t axis = grid_.rank(); axis > 0;) {
+        CODECFS_TRY(visit(grid_.number_of(at)));
+        for (axis = grid_.rank(); axis > 0 && ++at[axis - 1] == end[axis - 1]; --axis) at[axis - 1] = first[axis - 1];
+      }
+    }
+    return {};
+  }
+
+ private:
+  const ChunkGrid& grid_;
+  std::span<const uint64_t> kept_;
+};
+
+/// Whether there is a chunk now.
+Result<bool> is_stored_now(const Store& store, SharedStore* shared, const std::string& key) {
+  if (shared == nullptr) return is_chunk(store, key, EntryType::unknown);
+  CODECFS_ASSIGN(const auto file, shared->open_now(key));
+  return file != nullptr;
 }
 
 }  // namespace
@@ -79,7 +121,7 @@ Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string&
     } else {
       CODECFS_TRY(store.for_each(array, [&](const char* name, EntryType type) -> Result<> {
         const auto number = keys.number_of(grid, name);
-        if (number && is_chunk(store, array, name, type)) numbers.push_back(*number);
+        if (number && is_chunk(store, join_key(array, name), type)) numbers.push_back(*number);
         return {};
       }));
     }
@@ -88,6 +130,37 @@ Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string&
   } catch (const std::bad_alloc&) {
     return fail(ENOMEM, "{}: no memory to list its chunks", array);
   }
+}
+
+Result<std::vector<uint64_t>> list_chunks_outside(const Store& store, SharedStore* shared, const std::string& array,
+                                                  const ChunkGrid& grid, std::span<const uint64_t> kept,
+                                                  const ChunkKeys& keys) try {
+  constexpr uint64_t kLookedUp = 4096;      // files; as fast as listing as many
+  constexpr uint64_t kLookedUpShared = 16;  // requests, one after the other
+  std::vector<uint64_t> numbers;
+  const Outside outside(grid, kept);
+  const uint64_t count = outside.count();
+  if (count == 0) return numbers;
+  if (count <= (shared != nullptr ? kLookedUpShared : kLookedUp)) {
+    if (shared != nullptr) shared->forget_lists();
+    CODECFS_TRY(outside.visit([&](uint64_t number) -> Result<> {
+      CODECFS_ASSIGN(const bool is_stored, is_stored_now(store, shared, join_key(array, keys.name_of(grid, number))));
+      if (is_stored) numbers.push_back(number);
+      return {};
+    }));
+    std::ranges::sort(numbers);
+    return numbers;
+  }
+  if (shared != nullptr) shared->list_all_of(array);
+  CODECFS_ASSIGN(numbers, list_chunks(store, array, grid, keys));
+  std::vector<uint64_t> place(grid.rank());
+  std::erase_if(numbers, [&](uint64_t number) {
+    grid.coordinates_of(number, place);
+    return std::ranges::equal(place, kept, std::less());
+  });
+  return numbers;
+} catch (const std::bad_alloc&) {
+  return fail(ENOMEM, "{}: no memory to list its chunks", array);
 }
 
 Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std::string& array, bool is_flat,

@@ -7,9 +7,11 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "backends/zarr/store/shared_store.h"
 #include "backends/zarr/store/store.h"
 #include "base/mutex.h"
 #include "base/result.h"
@@ -22,6 +24,13 @@ namespace codecfs::zarr {
 /// there is no directory.
 Result<std::vector<uint64_t>> list_chunks(const Store& store, const std::string& array, const ChunkGrid& grid,
                                           const ChunkKeys& keys);
+
+/// The stored chunks that are not in the first `kept` cells of each dimension, ascending; errors and names as in
+/// list_chunks(). A few are looked up one by one, so that this does not cost time in proportion to those in the array.
+/// `shared`: of the store, if other programs may write it; then what it has now is returned.
+Result<std::vector<uint64_t>> list_chunks_outside(const Store& store, SharedStore* shared, const std::string& array,
+                                                  const ChunkGrid& grid, std::span<const uint64_t> kept,
+                                                  const ChunkKeys& keys);
 
 class ChunkListings {
  public:

@@ -8,6 +8,7 @@
 #include "backends/zarr/metadata/metadata_write.h"
 #include "backends/zarr/metadata/nczarr_changes.h"
 #include "backends/zarr/metadata/zarr3_write.h"
+#include "backends/zarr/source/chunk_listing.h"
 #include "base/log.h"
 
 namespace codecfs::zarr {
@@ -123,7 +124,6 @@ Result<> MetadataChanges::resize_array(const Object& object, const OpenArray& ar
 
   // Chunks outside of the old shape, left by an interrupted resize, must not become part of the new shape.
   SharedStore* const shared = writer_.shared();
-  if (shared != nullptr) shared->list_all_of(array.key);
   CODECFS_ASSIGN(const bool were_left, remove_chunks_outside(array, *new_grid, old_grid, shared != nullptr));
   // Another program, which has just changed the shape, may have written them.
   if (were_left && shared != nullptr)
@@ -134,6 +134,7 @@ Result<> MetadataChanges::resize_array(const Object& object, const OpenArray& ar
         called(object.key));
   if (were_left) CODECFS_TRY(writer_.order());
   CODECFS_TRY(editor_.replace(object, store_.hierarchy().file_of(EntryKind::variable), *metadata));
+  if (std::ranges::equal(old_grid.cells(), new_grid->cells(), std::less_equal())) return {};  // has only grown
   // Make the new shape durable before removing chunks: otherwise the old shape could return without them.
   Result<> removed = writer_.order(object.key);
   if (removed) {
@@ -151,17 +152,11 @@ Result<bool> MetadataChanges::remove_chunks_outside(const OpenArray& array, cons
   if (listed.count() == 0) return false;
   if (array.array.shards) return shards_.remove_outside(array, listed, kept, is_only_asked);
   const ChunkKeys& keys = array.array.keys;
-  CODECFS_ASSIGN(const auto numbers, list_chunks(store_.files(), array.key, listed, keys));
-  std::vector<uint64_t> place(listed.rank());
-  bool were_any = false;
-  for (const uint64_t number : numbers) {
-    listed.coordinates_of(number, place);
-    if (std::ranges::equal(place, kept.cells(), std::less())) continue;
-    if (is_only_asked) return true;
-    CODECFS_TRY(writer_.remove(array.key, keys.name_of(listed, number)));
-    were_any = true;
-  }
-  return were_any;
+  CODECFS_ASSIGN(const auto numbers,
+                 list_chunks_outside(store_.files(), writer_.shared(), array.key, listed, kept.cells(), keys));
+  if (is_only_asked) return !numbers.empty();
+  for (const uint64_t number : numbers) CODECFS_TRY(writer_.remove(array.key, keys.name_of(listed, number)));
+  return !numbers.empty();
 }
 
 Result<> MetadataChanges::extend_arrays() {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backends/zarr/metadata/zarr3_metadata.h"
+#include "backends/zarr/source/chunk_listing.h"
 #include "backends/zarr/source/parallel_files.h"
 #include "model/limits.h"
 
@@ -354,16 +355,16 @@ Result<bool> ShardWriter::remove_outside(const OpenArray& array, const ChunkGrid
   const Array& facts = array.array;
   CODECFS_ASSIGN(const ChunkGrid shards, ChunkGrid::make(listed.shape(), facts.shards->grid.chunks()));
   if (shards.count() == 0) return false;
-  CODECFS_ASSIGN(const auto numbers, list_chunks(store_.files(), array.key, shards, facts.keys));
+  // A shard that is in `kept` as a whole is not read.
+  std::vector<uint64_t> whole(listed.rank());
+  for (size_t axis = 0; axis < whole.size(); ++axis)
+    whole[axis] = kept.cells()[axis] / (shards.chunks()[axis] / kept.chunks()[axis]);
+  CODECFS_ASSIGN(const auto numbers,
+                 list_chunks_outside(store_.files(), writer_.shared(), array.key, shards, whole, facts.keys));
   std::vector<uint64_t> shard(listed.rank());
   bool were_any = false;
   for (const uint64_t number : numbers) {
     shards.coordinates_of(number, shard);
-    // A shard that is in `kept` as a whole is not read.
-    bool is_inside = true;
-    for (size_t axis = 0; axis < shard.size(); ++axis)
-      is_inside = is_inside && (shard[axis] + 1) * (shards.chunks()[axis] / kept.chunks()[axis]) <= kept.cells()[axis];
-    if (is_inside) continue;
     const std::string name = facts.keys.name_of(shards, number);
     const std::string key = join_key(array.key, name);
     const Result<> changed = repeat_change([&]() -> Result<> {
