@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "base/human.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "base/progress_reporter.h"
 #include "base/terminal_text.h"
@@ -24,7 +26,7 @@ constexpr size_t kVerified = 4096;  // chunks
 
 class Check {
  public:
-  Check(Source& source, size_t most_places) : source_(source), most_places_(most_places) {}
+  Check(Source& source, size_t places_in_memory) : source_(source), places_(places_in_memory) {}
 
   Result<Verification> run() {
     CODECFS_ASSIGN(DatasetInfo info, read_info(source_, ""));
@@ -34,9 +36,10 @@ class Check {
       if (node.variable) total += node.variable->stored_bytes;
     progress.expect(total);
     // Places in different files of a folder cannot be compared.
-    compares_places_ = S_ISREG(source_.status().st_mode);
+    is_one_file_ = S_ISREG(source_.status().st_mode);
     file_bytes_ = static_cast<uint64_t>(source_.status().st_size);
-    for (const InfoNode& node : info.nodes) {
+    nodes_ = info.nodes;
+    for (const InfoNode& node : nodes_) {
       check_metadata(node);
       if (node.variable && node.variable->facts) CODECFS_TRY(check_variable(node, progress));
     }
@@ -47,12 +50,6 @@ class Check {
 
  private:
   struct Task {
-    const InfoNode* node;
-    uint64_t chunk;
-  };
-  struct StoredRange {
-    uint64_t offset;
-    uint64_t size;
     const InfoNode* node;
     uint64_t chunk;
   };
@@ -155,12 +152,9 @@ class Check {
       // In a shard, offsets are relative to it.
       const Variable& facts = *node.variable->facts;
       const bool has_place = place->stored && place->offset && facts.storage == Storage::chunked && !facts.shards;
-      if (has_place && compares_places_) {
+      if (has_place && is_one_file_) {
         const LockGuard lock(mutex_);
-        if (places_.size() < most_places_)
-          places_.push_back({*place->offset, place->stored_size, &node, number});
-        else
-          ++found_.not_compared;
+        add_place({*place->offset, place->stored_size, static_cast<uint64_t>(&node - nodes_.data()), number});
       }
     }
     if (chunk && place) {
@@ -205,28 +199,41 @@ class Check {
             .reason = short_reason(node, reason, number)};
   }
 
+  void add_place(const StoredPlace& place) {
+    if (compares_places_) {
+      const Result<> added = places_.add(place);
+      if (added) return;
+      log::warning("the places of further chunks are not compared: {}", added.error().reason);
+      compares_places_ = false;
+    }
+    ++found_.not_compared;
+  }
+
   /// Stored chunks must lie in the file and not overlap.
   void check_places() {
-    std::ranges::sort(places_, [](const StoredRange& one, const StoredRange& other) {
-      return std::pair(one.offset, one.size) < std::pair(other.offset, other.size);
-    });
-    const StoredRange* last = nullptr;
-    for (const StoredRange& range : places_) {
-      if (last != nullptr && range.offset < last->offset + last->size)
-        add(damage_of(*range.node, range.chunk,
+    std::optional<StoredPlace> last;  // that ends last
+    const Result<> visited = places_.visit_sorted([&](const StoredPlace& place) {
+      if (last && place.offset < last->offset + last->size) {
+        const InfoNode& other = nodes_[last->variable];
+        add(damage_of(nodes_[place.variable], place.chunk,
                       fmt::format("its place in the file overlaps that of chunk {} of /{}",
-                                  last->node->variable->facts->grid.name_of(last->chunk), last->node->path)));
-      if (last == nullptr || range.offset + range.size > last->offset + last->size) last = &range;
-    }
+                                  other.variable->facts->grid.name_of(last->chunk), other.path)));
+      }
+      if (!last || place.offset + place.size > last->offset + last->size) last = place;
+    });
+    if (visited) return;
+    log::warning("the places of chunks are not compared: {}", visited.error().reason);
+    found_.not_compared = found_.chunks;
   }
 
   Source& source_;
-  const size_t most_places_;
-  bool compares_places_ = false;
+  std::span<const InfoNode> nodes_;
+  bool is_one_file_ = false;
   uint64_t file_bytes_ = 0;
   std::vector<Task> tasks_;
   Mutex mutex_;  // of what follows, while a batch is read
-  std::vector<StoredRange> places_;
+  StoredPlaces places_;
+  bool compares_places_ = true;  // until one could not be kept
   Verification found_;
 };
 
@@ -250,7 +257,7 @@ std::string damage_line(const Damage& damage) {
 
 }  // namespace
 
-Result<Verification> verify(Source& source, size_t most_places) { return Check(source, most_places).run(); }
+Result<Verification> verify(Source& source, size_t places_in_memory) { return Check(source, places_in_memory).run(); }
 
 std::string verification_text(const Verification& found, const std::string& source) {
   std::string text = fmt::format("{}: read {} of {}: {} stored, {} decoded\n", printable(source),

@@ -7,6 +7,7 @@
 
 #include "backends/api/source.h"
 #include "base/result.h"
+#include "commands/stored_places.h"
 #include "model/json_value.h"
 
 namespace codecfs::commands {
@@ -28,7 +29,7 @@ struct Verification {
   uint64_t stored_bytes = 0;   // of these
   uint64_t decoded_bytes = 0;  // of these
   uint64_t masked_chunks = 0;  // of these: those of which HDF5 skipped filters
-  uint64_t not_compared = 0;   // chunks of which it is not known whether they overlap others: beyond 16 million
+  uint64_t not_compared = 0;   // chunks of which it is not known whether they overlap others: no disk space
   uint64_t damages = 0;
   uint64_t lost_bytes = 0;        // decoded
   std::vector<Damage> damaged;    // the first kMaxListed
@@ -36,9 +37,9 @@ struct Verification {
 };
 
 /// Reads all attributes, and reads and decodes all stored chunks on all cores; in a single HDF5 file, also checks that
-/// stored chunks lie in the file and do not overlap, of the first `most_places` chunks (32 bytes of memory each).
-/// Errors of single objects are part of the result. ECANCELED.
-Result<Verification> verify(Source& source, size_t most_places = size_t{1} << 24);
+/// stored chunks lie in the file and do not overlap; the places of more than `places_in_memory` are sorted in a
+/// temporary file, of 32 bytes each. Errors of single objects are part of the result. ECANCELED.
+Result<Verification> verify(Source& source, size_t places_in_memory = StoredPlaces::kMostInMemory);
 
 /// Lines for a terminal.
 std::string verification_text(const Verification& found, const std::string& source);

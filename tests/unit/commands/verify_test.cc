@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/environment.h"
 #include "support/memory_source.h"
 
 namespace codecfs::commands {
@@ -47,8 +48,21 @@ TEST_F(VerifyTest, ChunksThatOverlapAreDamage) {
   EXPECT_NE(found->damaged[0].reason.find("overlaps that of chunk 2"), std::string::npos) << found->damaged[0].reason;
 }
 
+TEST_F(VerifyTest, PlacesThatDoNotFitIntoMemoryAreComparedToo) {
+  source_.offsets = {100, 103, 102, 106};
+  for (const size_t in_memory : {1U, 2U, 3U, 4U}) {
+    const Result<Verification> found = verify(source_, in_memory);
+    ASSERT_TRUE(found);
+    ASSERT_EQ(found->damages, 1U) << in_memory;
+    EXPECT_EQ(found->damaged[0].chunk, "1");
+    EXPECT_EQ(found->not_compared, 0U);
+  }
+}
+
 TEST_F(VerifyTest, WhatIsNotComparedIsCounted) {
   source_.offsets = {100, 100, 100, 100};
+  ScopedEnvironment environment;
+  environment.set("TMPDIR", "/nonexistent");
   const Result<Verification> found = verify(source_, 2);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->damages, 1U);
