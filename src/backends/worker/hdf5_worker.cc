@@ -28,6 +28,7 @@
 #include "backends/api/written_sources.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/source/isolated_source.h"
+#include "backends/hdf5/wal/log_directories.h"
 #include "backends/worker/calls.h"
 #include "backends/worker/fetch_slots.h"
 #include "backends/worker/library_damage.h"
@@ -203,13 +204,16 @@ class Work {
     bool may_write = false;
     std::vector<uint64_t> addresses;
     std::vector<std::string> reasons;
+    std::array<uint64_t, 4> beside{};
     in.get(path_);
+    for (uint64_t& number : beside) in.get(number);
     in.get(may_write);
     in.get(addresses);
     in.get(reasons);
     if (in.failed() || addresses.size() != reasons.size() || source_) return out.put(Result<>(fail(EPROTO, "open")));
     for (size_t i = 0; i < addresses.size(); ++i) state_.damaged.emplace(addresses[i], Error{EIO, reasons[i]});
     damaged_ = {addresses.begin(), addresses.end()};
+    hdf5::note_without_logs({beside[0], beside[1], static_cast<int64_t>(beside[2]), static_cast<int64_t>(beside[3])});
     auto opened = hdf5::open_isolated(path_, may_write, std::move(state_));
     if (!opened) return out.put(Result<>(pass_on(opened)));
     source_ = *std::move(opened);
@@ -390,11 +394,14 @@ void run_hdf5_worker(int control) {
   ProgressReporter::forward_to(forward_progress);
   static Forwarder forwarder;
   observe_writing(&forwarder);
+  bool is_in_sandbox = false;
   Work* work = nullptr;  // never destroyed
   for (uint32_t channels = 0;;) {
     Datagram order = receive_datagram(control, kLongestOrder);
     if (order.bytes.empty()) return;
-    if (order.bytes[0] == 's' && (order.fds.size() == 2 || order.fds.size() == 5) && work == nullptr) {
+    if (order.bytes[0] == 's' && !std::exchange(is_in_sandbox, true)) {
+      if (!begin_sandbox(order.bytes.substr(1))) return;
+    } else if (order.bytes[0] == 'i' && (order.fds.size() == 2 || order.fds.size() == 5) && work == nullptr) {
       hdf5::IsolatedState state;
       if (order.fds.size() == 5) {
         auto mirror = SharedMirror::attach({std::move(order.fds[2]), std::move(order.fds[3])});
@@ -404,7 +411,7 @@ void run_hdf5_worker(int control) {
       }
       state.shared = map_shared(order.fds[0].get());
       state.journal = std::move(order.fds[1]);
-      if (!state.shared || !begin_sandbox(order.bytes.substr(1))) return;
+      if (!state.shared || !is_in_sandbox) return;
       work = new Work(std::move(state));
     } else if (order.bytes[0] == 'p') {
       plugins.add(std::string_view(order.bytes).substr(1));

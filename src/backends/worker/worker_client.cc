@@ -12,6 +12,8 @@
 
 #include "backends/api/source.h"
 #include "backends/hdf5/library/access_recorder.h"
+#include "backends/hdf5/wal/log_directories.h"
+#include "backends/worker/started_ahead.h"
 #include "backends/worker/worker_session.h"
 #include "base/file_io.h"
 #include "base/interruption.h"
@@ -26,6 +28,8 @@ constexpr unsigned kMaxDefectsOfCall = 256;  // objects that one call finds dama
 constexpr unsigned kMaxKnownDamage = 8;      // reports of an object that is refused already, of one call
 constexpr unsigned kMaxKills = 100;          // of one call, by other programs
 constexpr size_t kMaxRefused = 4096;         // calls
+
+std::atomic<unsigned> clients = 0;
 
 std::string_view action(Call call) {
   switch (call) {
@@ -94,12 +98,18 @@ WorkerClient::WorkerClient(std::string path, bool may_write, HeldWrites& held)
         return std::filesystem::current_path(error).string();
       }()),
       may_write_(may_write),
-      held_(held) {}
+      held_(held) {
+  ++clients;
+}
 
 WorkerClient::WorkerClient(std::shared_ptr<remote::ObjectFile> object, HeldWrites& held)
-    : path_(object->name()), working_directory_("/"), may_write_(false), held_(held), object_(std::move(object)) {}
+    : path_(object->name()), working_directory_("/"), may_write_(false), held_(held), object_(std::move(object)) {
+  ++clients;
+}
 
-WorkerClient::~WorkerClient() = default;
+WorkerClient::~WorkerClient() {
+  if (--clients == 0) StartedAhead::instance().end_unused(std::chrono::seconds(0));
+}
 
 namespace {
 
@@ -219,7 +229,11 @@ Result<> WorkerClient::open_in(WorkerSession& session) {
   // The file may have been moved meanwhile.
   std::error_code error;
   const auto present = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd_.get()), error);
-  request.put(error || object_ || opened_.format.empty() ? path_ : present.string());
+  const std::string path = error || object_ || opened_.format.empty() ? path_ : present.string();
+  const auto beside = object_ ? hdf5::DirectoryState() : hdf5::state_without_logs(path.substr(0, path.rfind('/') + 1));
+  request.put(path);
+  for (const uint64_t number : {beside.device, beside.inode}) request.put(number);
+  for (const int64_t number : {beside.seconds, beside.nanoseconds}) request.put(static_cast<uint64_t>(number));
   request.put(may_write_);
   request.put(addresses);
   request.put(reasons);
@@ -294,6 +308,7 @@ bool WorkerClient::learn(uint64_t address, const std::string& cause, Call call) 
 }
 
 void WorkerClient::end_unused(std::chrono::seconds unused_for) {
+  StartedAhead::instance().end_unused(unused_for);
   if (std::chrono::steady_clock::now() - latest_call_.load() < unused_for) return;
   SessionPtr unused;  // ends the process when its calls have returned
   const LockGuard lock(mutex_);

@@ -11,7 +11,7 @@
 
 #include "backends/api/references.h"
 #include "backends/worker/calls.h"
-#include "backends/worker/hdf5_worker.h"
+#include "backends/worker/started_ahead.h"
 #include "backends/worker/wire.h"
 #include "base/fd_passing.h"
 #include "base/log.h"
@@ -53,14 +53,12 @@ SourceProtections describe_protections() {
 Result<std::shared_ptr<WorkerSession>> WorkerSession::start(const Inheritance& inheritance, FileBroker& broker,
                                                             OnDamage on_damage) {
   std::shared_ptr<WorkerSession> session(new WorkerSession(broker, std::move(on_damage)));
-  CODECFS_ASSIGN(session->process_, start_worker(run_hdf5_worker));
-  if (!session->process_.await_start()) {
-    CODECFS_TRY(session->process_.was_started());
-    return session;  // the first call notices
-  }
+  CODECFS_ASSIGN(session->process_, StartedAhead::instance().take(inheritance.working_directory));
   const int control = session->process_.control.get();
-  std::string order(1, 's');
-  order += inheritance.working_directory;
+  while (!session->has_ended() && !session->is_in_sandbox_) {
+    pollfd event{control, POLLIN, 0};
+    (void)::poll(&event, 1, -1);
+  }
   if (inheritance.object) {
     CODECFS_ASSIGN(const SharedMirror::Descriptors mirror, inheritance.object->mirror().for_reader());
     CODECFS_ASSIGN(const UniqueFd slots, make_fetch_slots());
@@ -68,14 +66,10 @@ Result<std::shared_ptr<WorkerSession>> WorkerSession::start(const Inheritance& i
     session->slots_ = map_fetch_slots(slots.get());
     if (!session->slots_) return fail_errno(errno, "cannot map shared memory");
     (void)send_datagram(
-        control, order,
+        control, "i",
         std::array{inheritance.shared, inheritance.journal, mirror.content.get(), mirror.presence.get(), slots.get()});
   } else {
-    (void)send_datagram(control, order, std::array{inheritance.shared, inheritance.journal});
-  }
-  while (!session->has_ended() && !session->is_in_sandbox_) {
-    pollfd event{control, POLLIN, 0};
-    (void)::poll(&event, 1, -1);
+    (void)send_datagram(control, "i", std::array{inheritance.shared, inheritance.journal});
   }
   return session;
 }

@@ -1,6 +1,5 @@
 #include "backends/hdf5/wal/write_log_search.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/hdf5/wal/log_directories.h"
 #include "base/file_name.h"
 
 namespace codecfs::hdf5 {
@@ -137,7 +137,8 @@ class Search {
       CODECFS_ASSIGN(auto found, candidate(directory_, mark_->name));
       if (found) return found;
     }
-    for (const std::string& name : logs_in_directory()) {
+    for (const std::string& name : logs_in(directory_, !mark_ && access_ == LogAccess::read)) {
+      if (name == own_name_) continue;
       CODECFS_ASSIGN(auto found, candidate(directory_, name));
       if (found) return found;
     }
@@ -173,23 +174,6 @@ class Search {
     CODECFS_ASSIGN(FoundLog found, at(directory.path, name));
     found.committed = *std::move(read);
     return found;
-  }
-
-  [[nodiscard]] std::vector<std::string> logs_in_directory() const {
-    std::vector<std::string> names;
-    UniqueFd fd(::openat(directory_.fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    struct Close {
-      void operator()(DIR* stream) const { ::closedir(stream); }
-    };
-    const std::unique_ptr<DIR, Close> stream(fd ? ::fdopendir(fd.get()) : nullptr);
-    if (!stream) return names;
-    (void)fd.release();
-    for (size_t count = 0; count < kMaxEntries && names.size() < kMaxCandidates; ++count) {
-      const dirent* entry = ::readdir(stream.get());
-      if (entry == nullptr) break;
-      if (is_log_name(entry->d_name) && entry->d_name != own_name_) names.emplace_back(entry->d_name);
-    }
-    return names;
   }
 
   [[nodiscard]] Error missing() const {

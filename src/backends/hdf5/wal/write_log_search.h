@@ -8,7 +8,7 @@
 // means that the log was lost.
 //
 // The search order: the source's own log name, the path in the mark, the file name of that path in the source's
-// directory, all logs of that directory (kMaxEntries names, kMaxCandidates logs). A log is used only if its content
+// directory, all logs of that directory (log_directories.h). A log is used only if its content
 // proves that it belongs to the source (write_log_read.h). A log found under another name must also not belong to an
 // existing file of that name: a copy must not use the log of its original.
 
@@ -22,8 +22,6 @@
 namespace codecfs::hdf5 {
 
 inline constexpr char kLogMark[] = "user.codecfs.log";
-inline constexpr size_t kMaxEntries = 4096;
-inline constexpr size_t kMaxCandidates = 16;
 
 bool has_log_mark(const File& source);
 /// The path of the log that the mark names. Empty if there is no mark, or it is damaged. `source`: a descriptor.

@@ -15,6 +15,7 @@
 
 #include "backends/hdf5/source/isolated_source.h"
 #include "backends/worker/chunk_index.h"
+#include "backends/worker/started_ahead.h"
 #include "base/worker_process.h"
 #include "support/crash_simulator.h"
 #include "support/hdf5_testing.h"
@@ -354,6 +355,23 @@ TEST_F(IsolatedHdf5Test, NoProcessIsLeft) {
   }
   for (int i = 0; i < 1000 && !workers().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_TRUE(workers().empty());
+}
+
+TEST_F(IsolatedHdf5Test, TheNextProcessIsStartedAhead) {
+  const uint64_t before = worker::StartedAhead::instance().taken();
+  std::vector<std::unique_ptr<Source>> opened;
+  for (int i = 0; i < 8; ++i) {
+    if (i == 6) kill_workers();  // also the one that is ready
+    opened.push_back(open(false));
+    ASSERT_TRUE(opened.back());
+    expect_values(*opened.back());
+  }
+  EXPECT_GE(worker::StartedAhead::instance().taken() - before, 3U);
+  EXPECT_GE(workers().size(), 3U) << "each file has its own";
+  opened.clear();
+  for (int tenths = 0; tenths < 100 && !workers().empty(); ++tenths)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(workers(), std::vector<pid_t>()) << "one that was started ahead is left";
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+#include "backends/worker/started_ahead.h"
+
+#include <utility>
+
+#include "backends/worker/hdf5_worker.h"
+#include "base/fd_passing.h"
+
+namespace codecfs::worker {
+
+StartedAhead& StartedAhead::instance() {
+  static auto& only = *new StartedAhead;  // never destroyed: threads may use it until the program ends
+  return only;
+}
+
+/// Does not wait until it runs.
+Result<WorkerProcess> StartedAhead::start(const std::string& working_directory) {
+  CODECFS_ASSIGN(WorkerProcess process, start_worker(run_hdf5_worker));
+  (void)send_datagram(process.control.get(), "s" + working_directory);  // its end is noticed later
+  return process;
+}
+
+Result<WorkerProcess> StartedAhead::take(const std::string& working_directory) {
+  constexpr std::chrono::seconds kSoon{1};
+  constexpr unsigned kAhead = 3;  // in a row: a command opens a file twice
+  std::optional<Process> ahead;
+  bool starts_next = false;
+  {
+    const LockGuard lock(mutex_);
+    ahead = std::exchange(next_, std::nullopt);
+    const auto now = std::chrono::steady_clock::now();
+    in_a_row_ = now - std::exchange(latest_, now) < kSoon ? in_a_row_ + 1 : 1;
+    starts_next = in_a_row_ >= kAhead;
+  }
+  const bool is_ready = ahead && ahead->working_directory == working_directory && ahead->process.await_start();
+  WorkerProcess process;
+  if (is_ready) {
+    process = std::move(ahead->process);
+  } else {
+    CODECFS_ASSIGN(process, start(working_directory));
+    if (!process.await_start()) CODECFS_TRY(process.was_started());
+  }
+  auto next = starts_next ? start(working_directory) : Result<WorkerProcess>(WorkerProcess());
+  const LockGuard lock(mutex_);
+  if (is_ready) ++taken_;
+  // If it cannot be started, the next file starts its own, and reports why that fails.
+  if (starts_next && next && !next_) next_ = {*std::move(next), working_directory};
+  return process;
+}
+
+void StartedAhead::end_unused(std::chrono::seconds unused_for) {
+  std::optional<Process> unused;  // ends it
+  const LockGuard lock(mutex_);
+  if (std::chrono::steady_clock::now() - latest_ < unused_for) return;
+  unused = std::exchange(next_, std::nullopt);
+  in_a_row_ = 0;
+}
+
+uint64_t StartedAhead::taken() {
+  const LockGuard lock(mutex_);
+  return taken_;
+}
+
+}  // namespace codecfs::worker
