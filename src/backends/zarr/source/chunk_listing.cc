@@ -168,6 +168,11 @@ Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std:
   const Interruption::Guard lock(mutex_);  // a scan may wait for requests
   if (!lock.owns_lock()) return Interruption::error();
   auto found = std::ranges::find(listings_, array, &Listing::array);
+  if (found != listings_.end() && found->end != 0) {
+    if (from >= found->end) return std::vector<uint64_t>();
+    listings_.erase(found);
+    found = listings_.end();
+  }
   if (found == listings_.end() || from == 0) {
     CODECFS_ASSIGN(const auto status, store.stat(array));
     if (!status) return fail(ENOENT, "{}: no longer exists", array);
@@ -189,7 +194,13 @@ Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std:
   const auto last =
       first + static_cast<ptrdiff_t>(std::min<size_t>(limit, static_cast<size_t>(found->numbers.end() - first)));
   std::vector<uint64_t> batch(first, last);
-  if (last == found->numbers.end()) found->was_finished = true;
+  if (last == found->numbers.end()) {
+    found->was_finished = true;
+    if (!found->numbers.empty() && (!is_flat || found->numbers.size() > kMostKept)) {
+      found->end = found->numbers.back() + 1;
+      std::vector<uint64_t>().swap(found->numbers);
+    }
+  }
   return batch;
 }
 
@@ -197,6 +208,10 @@ void ChunkListings::refresh(const std::string& array, uint64_t number, const std
   const LockGuard lock(mutex_);
   const auto found = std::ranges::find(listings_, array, &Listing::array);
   if (found == listings_.end()) return;
+  if (found->end != 0) {
+    listings_.erase(found);
+    return;
+  }
   const Result<bool> stored = is_stored();
   try {
     std::vector<uint64_t>& numbers = found->numbers;
@@ -217,6 +232,13 @@ void ChunkListings::refresh(const std::string& array, uint64_t number, const std
 void ChunkListings::forget(const std::string& key) {
   const LockGuard lock(mutex_);
   std::erase_if(listings_, [&](const Listing& listing) { return is_at_or_below(listing.array, key); });
+}
+
+size_t ChunkListings::kept_chunks() {
+  const LockGuard lock(mutex_);
+  size_t kept = 0;
+  for (const Listing& listing : listings_) kept += listing.numbers.capacity();
+  return kept;
 }
 
 }  // namespace codecfs::zarr

@@ -2,8 +2,8 @@
 
 #include "backends/hdf5/wal/log_directories.h"
 
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -32,7 +32,9 @@ class LogDirectories : public testing::Test {
     const std::array<timespec, 2> times{{{::time(nullptr), 0}, {::time(nullptr) - seconds, ++changes}}};
     ASSERT_EQ(::utimensat(AT_FDCWD, path_.c_str(), times.data(), 0), 0);
   }
-  std::vector<std::string> logs(bool may_remember) const { return logs_in(open_directory(path_).value(), may_remember); }
+  std::vector<std::string> logs(bool may_remember) const {
+    return logs_in(open_directory(path_).value(), may_remember);
+  }
 
   std::string path_;
   static inline long changes = 0;  // another time for each: numbers of inodes are used again

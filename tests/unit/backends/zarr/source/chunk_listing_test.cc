@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,60 @@ TEST_P(ListOutside, ManyAreListed) {
   const ChunkGrid huge = ChunkGrid::make({1'000'000, 1'000}, {1, 1}).value();
   EXPECT_EQ(outside(huge, {2, 1'000}), (std::vector<uint64_t>{2000, 2001}));
   EXPECT_LT(files_->looked_up + files_->listed, 20U);
+}
+
+class ListingsTest : public zarr_testing::StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    put("v/0", "x");
+    files_ = std::make_unique<CountingStore>(store());
+  }
+  /// As a reader does it: pages of 1000.
+  uint64_t list(uint64_t count, bool is_flat) {
+    uint64_t listed = 0;
+    for (uint64_t from = 0;;) {
+      const auto numbers = listings_.next(
+          *files_, "v", is_flat,
+          [&]() -> Result<std::vector<uint64_t>> {
+            ++scans_;
+            std::vector<uint64_t> all(count);
+            std::iota(all.begin(), all.end(), 0);
+            return all;
+          },
+          from, 1000);
+      EXPECT_TRUE(numbers);
+      if (!numbers || numbers->empty()) return listed;
+      listed += numbers->size();
+      from = numbers->back() + 1;
+    }
+  }
+
+  ChunkListings listings_;
+  std::unique_ptr<CountingStore> files_;
+  size_t scans_ = 0;
+};
+
+TEST_F(ListingsTest, WhatIsNotUsedAgainIsNotKept) {
+  EXPECT_EQ(list(10'000, false), 10'000U);
+  EXPECT_EQ(scans_, 1U);
+  EXPECT_EQ(listings_.kept_chunks(), 0U);
+  EXPECT_EQ(list(10'000, false), 10'000U);
+  EXPECT_EQ(scans_, 2U);
+
+  EXPECT_EQ(list(10'000, true), 10'000U);
+  EXPECT_EQ(list(10'000, true), 10'000U);
+  EXPECT_EQ(scans_, 3U) << "of a flat directory, the second listing uses the first";
+  EXPECT_EQ(listings_.kept_chunks(), 10'000U);
+  listings_.refresh("v", 10'000, [] { return true; });
+  EXPECT_EQ(list(10'000, true), 10'001U);
+}
+
+TEST_F(ListingsTest, LongOnesAreNotKept) {
+  EXPECT_EQ(list(ChunkListings::kMostKept + 1, true), ChunkListings::kMostKept + 1);
+  EXPECT_EQ(scans_, 1U);
+  EXPECT_EQ(listings_.kept_chunks(), 0U);
+  EXPECT_EQ(list(100, true), 100U) << "as it is now";
 }
 
 INSTANTIATE_TEST_SUITE_P(Keys, ListOutside,
