@@ -15,10 +15,12 @@ namespace codecfs {
 namespace {
 
 constexpr size_t kPooledFrom = size_t{64} << 10;  // bytes; malloc serves smaller blocks well
+constexpr size_t kLine = 64;                      // bytes: of a cache line, to which blocks below a page are aligned
 
-/// Rounds up to 1, 1.25, 1.5 or 1.75 times a power of two, so that at most a quarter of a block is unused.
+/// Rounds up to 1, 1.25, 1.5 or 1.75 times a power of two, so that at most a quarter of a block is unused. Below a
+/// page, there are often many that are kept for long, such as small chunks that wait to be stored.
 size_t size_class(size_t size) {
-  if (size < Buffer::kAlignment) return Buffer::kAlignment;
+  if (size <= Buffer::kAlignment - kLine) return std::max(size + kLine - 1, kLine) / kLine * kLine;
   const size_t step = std::max(std::bit_floor(size) / 4, Buffer::kAlignment);
   return (size + step - 1) / step * step;
 }
@@ -62,7 +64,8 @@ Result<Buffer> Buffer::allocate(size_t size) {
   buffer.capacity_ = size_class(size);
   if (buffer.capacity_ >= kPooledFrom) buffer.block_ = pool().take(buffer.capacity_);
   if (buffer.block_ == nullptr)
-    buffer.block_ = static_cast<std::byte*>(std::aligned_alloc(kAlignment, buffer.capacity_));
+    buffer.block_ = static_cast<std::byte*>(
+        std::aligned_alloc(buffer.capacity_ < kAlignment ? kLine : kAlignment, buffer.capacity_));
   if (buffer.block_ == nullptr) {
     buffer.capacity_ = 0;
     return fail(ENOMEM, "no memory for a buffer of {} bytes", size);

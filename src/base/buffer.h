@@ -1,5 +1,5 @@
 #pragma once
-// A page-aligned block of bytes from a process-wide pool.
+// A block of bytes from a process-wide pool, aligned to pages if it has a page or more.
 //
 // Page faults on freshly mapped memory cost more than decoding with a fast codec, so freed buffers of 64 KiB and more
 // are kept for reuse: at most `kPoolBytes` (64 MiB) of idle memory in the process. A Buffer can be moved but not
