@@ -8,18 +8,20 @@ namespace codecfs::worker {
 bool ChunkIndex::follows_whole_range(const ChunkRanges::Key& key, uint64_t edits) const {
   if (key.block == 0) return false;
   const auto before = ranges_->ranges_.get({key.index, key.variable, key.block - 1});
-  return before && before->edits == edits && before->found.places.size() == kBlock;
+  return before && before->edits == edits && before->found.places.size() == kBlock && is_current(before->found);
 }
 
 Result<ChunkIndex::Found> ChunkIndex::find(ObjectId variable, uint64_t number) {
   const ChunkRanges::Key key{number_, variable, number / kBlock};
   const uint64_t edits = edits_;
-  const auto known = ranges_->ranges_.get(key);
+  auto known = ranges_->ranges_.get(key);
+  // Between the changes of a writer, all of the range would be fetched for each chunk that it stores.
+  if (known && !is_current(known->found)) known = {};
   const auto pick = [&](const Range& block) -> std::optional<Found> {
     if (block.edits != edits || number < block.first || number - block.first >= block.found.places.size())
       return std::nullopt;
-    Found found{block.found.places[number - block.first], block.found.layout, block.found.slot, block.found.generation};
-    return is_current(found) ? std::optional(found) : std::nullopt;
+    return Found{block.found.places[number - block.first], block.found.layout, block.found.slot,
+                 block.found.generation};
   };
   if (known)
     if (const auto found = pick(*known)) return *found;

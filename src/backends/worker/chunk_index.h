@@ -78,6 +78,9 @@ class ChunkIndex {
   static constexpr uint64_t kBlock = 256;  // chunks
   using Range = ChunkRanges::Range;
 
+  [[nodiscard]] bool is_current(const hdf5::StoredPlaces& found) const {
+    return shared_.generations[found.slot].load() == found.generation;
+  }
   [[nodiscard]] bool follows_whole_range(const ChunkRanges::Key& key, uint64_t edits) const;
 
   const hdf5::SharedState& shared_;

@@ -316,13 +316,13 @@ Result<> TreeWriter::resize(const Dataset& dataset, std::span<const uint64_t> sh
   uint64_t rewritten = 0;
   for (size_t d = 0; d < dims.size(); ++d)
     if (dims[d] < old[d]) rewritten += facts.grid.count() / std::max<uint64_t>(facts.grid.cells()[d], 1);
-  const uint64_t stored = H5Dget_storage_size(dataset.id());
   const uint64_t chunk = facts.grid.elements_per_chunk() * H5Tget_size(Handle(H5Dget_type(dataset.id())).get());
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(rewritten, chunk, &bytes)) bytes = UINT64_MAX;
+  if (bytes > 0) bytes = std::min<uint64_t>(bytes, 2 * H5Dget_storage_size(dataset.id()));  // looks at all chunks
   EdgeChunks edges(facts.grid, *grid, dataset.has_raw_partial_chunks());
   CODECFS_TRY(edges.note(dataset));
-  CODECFS_TRY(file_.allow_risky_change(std::min(bytes, 2 * stored), std::min(bytes, 2 * stored)));
+  CODECFS_TRY(file_.allow_risky_change(bytes, bytes));
 
   dimensions_.use_stored_shape(dataset.address());
   ++file_.generation_of(dataset.address());

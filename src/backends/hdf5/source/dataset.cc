@@ -157,6 +157,9 @@ Result<> Dataset::read_grid(hid_t properties) {
     unsigned options = 0;
     raw_partial_chunks_ = H5Pget_chunk_opts(properties, &options) >= 0 &&
                           (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0 && H5Pget_nfilters(properties) > 0;
+    StoredEnum<H5D_alloc_time_t> time;
+    if (H5Pget_alloc_time(properties, time.place()) < 0) return fail_library(EIO, "{}: how it is stored", name_);
+    allocates_all_ = !(time == H5D_ALLOC_TIME_INCR);
   }
   return set_shape(facts_, std::move(stored), {mapped_.shape, mapped_.text, stored_element_}, name_);
 }

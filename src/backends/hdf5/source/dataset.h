@@ -158,7 +158,8 @@ class Dataset {
   Result<> store_shape_for(const Region& region);
   Result<> clear_beyond(size_t dimension);
   Result<> clear_chunk(uint64_t number);
-  Result<uint64_t> first_allocation() const;
+  Result<bool> has_allocated(const Region& region) const;
+  Result<uint64_t> first_allocation(const Region& region) const;
   Result<> store(const Region& region, Bytes encoded, uint32_t filter_mask);
   /// `rewrite_mask`: the index may contain another mask than stored_chunk() returns, so write it in any case.
   Result<> store_now(const Region& region, Bytes encoded, uint32_t filter_mask, uint64_t allocation,
@@ -191,7 +192,9 @@ class Dataset {
   uint64_t offset_ = 0;         // of contiguous data: bytes from the start of the file
   uint64_t storage_bytes_ = 0;  // of contiguous data
   std::optional<ExternalStorage> external_;
-  bool raw_partial_chunks_ = false;  // partial edge chunks are stored without filters
+  bool raw_partial_chunks_ = false;                // partial edge chunks are stored without filters
+  bool allocates_all_ = false;                     // the first write allocates all chunks (early or late allocation)
+  mutable uint64_t allocated_epoch_ = UINT64_MAX;  // of the file when they were; guarded by the LibraryLock
   std::optional<filters::Pipeline> pipeline_;
   std::optional<Error> pipeline_error_;  // why pipeline_ is empty
   mutable std::atomic<bool> outdated_ = false;

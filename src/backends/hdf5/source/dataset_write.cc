@@ -9,7 +9,6 @@
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_read.h"
-#include "backends/hdf5/library/stored_enum.h"
 #include "backends/hdf5/source/dataset.h"
 #include "base/endian.h"
 #include "model/fill.h"
@@ -82,21 +81,30 @@ Result<> Dataset::remove_chunk(uint64_t number) {
   return write_chunk(number, fill.bytes());
 }
 
+// Whether the first write allocated all chunks already. H5Dget_space_status adds up the sizes of all stored chunks, so
+// it is only called if neither this chunk nor the first one is stored: then there are none, or few after an allocation
+// for an empty shape, which is remembered.
+Result<bool> Dataset::has_allocated(const Region& region) const {
+  const LibraryLock lock;
+  const hid_t dataset = id();
+  if (dataset < 0 || allocated_epoch_ == file_.epoch) return true;  // the caller's next step detects an invalid one
+  CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
+  if (chunk.stored) return true;
+  CODECFS_ASSIGN(const StoredChunk first, stored_chunk(region_of(0)));
+  if (first.stored) return true;
+  H5D_space_status_t status{};
+  if (H5Dget_space_status(dataset, &status) < 0) return fail_library(EIO, "{}: how it is stored", name_);
+  if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) return false;
+  allocated_epoch_ = file_.epoch;
+  return true;
+}
+
 // The encoded size of all other chunks if the first write allocates all chunks at once (early or late allocation); else
 // 0.
-Result<uint64_t> Dataset::first_allocation() const {
-  {
-    const LibraryLock lock;
-    H5D_space_status_t status{};
-    StoredEnum<H5D_alloc_time_t> time;
-    const hid_t dataset = id();
-    if (dataset < 0) return uint64_t{0};  // the caller's next step detects it
-    const Handle properties(H5Dget_create_plist(dataset));
-    if (!properties || H5Pget_alloc_time(properties.get(), time.place()) < 0 ||
-        H5Dget_space_status(dataset, &status) < 0)
-      return fail_library(EIO, "{}: how it is stored", name_);
-    if (time == H5D_ALLOC_TIME_INCR || status != H5D_SPACE_STATUS_NOT_ALLOCATED) return uint64_t{0};
-  }
+Result<uint64_t> Dataset::first_allocation(const Region& region) const {
+  if (!allocates_all_) return uint64_t{0};
+  CODECFS_ASSIGN(const bool allocated, has_allocated(region));
+  if (allocated) return uint64_t{0};
   uint64_t each = facts_.chunk_bytes.value_or(0);
   if (!pipeline_->empty()) {
     CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts_));
@@ -109,7 +117,7 @@ Result<uint64_t> Dataset::first_allocation() const {
 }
 
 Result<> Dataset::store(const Region& region, Bytes encoded, uint32_t filter_mask) {
-  CODECFS_ASSIGN(const uint64_t allocation, first_allocation());
+  CODECFS_ASSIGN(const uint64_t allocation, first_allocation(region));
   if (allocation == 0) return store_now(region, encoded, filter_mask, 0);
   // libhdf5 fills and encodes all other chunks with its own pipeline.
   CODECFS_TRY(file_.commit_before_risk());
@@ -192,12 +200,9 @@ Result<> Dataset::repair_mask(const Region& region, const StoredChunk& before) {
   CODECFS_ASSIGN(const StoredChunk now, stored_chunk(region));
   if (before.stored) {
     if (now.size != before.size || now.filter_mask == before.filter_mask) return {};
-  } else {
-    const Handle properties(H5Dget_create_plist(id()));
-    StoredEnum<H5D_alloc_time_t> time;
-    if (H5Pget_alloc_time(properties.get(), time.place()) >= 0 && time == H5D_ALLOC_TIME_INCR) return {};
-    // The write may have allocated all chunks, and thereby have stored this one as fill first.
-  }
+  } else if (!allocates_all_) {
+    return {};
+  }  // else the write may have allocated all chunks, and thereby have stored this one as fill first
   std::array<hsize_t, H5S_MAX_RANK> offset{};
   std::copy_n(region.start.begin(), rank_, offset.begin());
   CODECFS_ASSIGN(Buffer bytes, Buffer::allocate(now.size));

@@ -84,6 +84,19 @@ TEST_F(ChunkIndexTest, AChangeOfTheVariableOrOfTheTreeLooksUpAgain) {
   EXPECT_FALSE(index_.is_current(*found));
 }
 
+TEST_F(ChunkIndexTest, BetweenChangesOneChunkIsAskedFor) {
+  for (uint64_t number = 0; number < 600; ++number) {
+    EXPECT_EQ(offset_of(number), 1000 * number);
+    ++shared_.generations[3];  // this chunk is stored
+  }
+  uint64_t places = 0;
+  for (const auto& [first, count] : calls_) places += count;
+  EXPECT_EQ(places, 600U);
+  calls_.clear();
+  for (uint64_t number = 300; number < 512; ++number) EXPECT_EQ(offset_of(number), 1000 * number);
+  EXPECT_EQ(calls_, (Calls{{300, 1}, {301, 16}, {256, 256}}));
+}
+
 TEST_F(ChunkIndexTest, AnUnreadablePlaceIsAnErrorOfItsChunkAlone) {
   broken_ = 10;
   for (uint64_t number = 0; number < 30; ++number)
