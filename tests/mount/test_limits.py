@@ -262,6 +262,20 @@ def test_claims_of_hdf5_files_take_no_memory(mount, tmp_path):
     is_within(m, CACHE, DIRTY)
 
 
+def test_many_large_attributes(mount, tmp_path):
+    """The processor time that a call may take grows with the bytes of the attributes that it has read."""
+    path = tmp_path / "a.h5"
+    values = np.arange(60_000).astype("u1")
+    with h5py.File(path, "w", libver="latest") as file:
+        v = file.create_dataset("v", (1,), "u1")
+        for i in range(300):
+            v.attrs[f"a{i:03}"] = values
+    m = mount(path)
+    found = json.loads((m.path / "v/.zattrs").read_text())
+    assert [name for name in found if name[0] == "a"] == [f"a{i:03}" for i in range(300)]
+    assert found["a000"] == found["a299"] == values.tolist()
+
+
 def test_elements_of_any_size(mount, tmp_path):
     """Their fill takes no memory: each of the 40 datasets has an element of 200 MiB."""
     path = tmp_path / "a.h5"

@@ -16,6 +16,7 @@
 #include "backends/hdf5/metadata/type_map.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "base/worker_process.h"
 #include "filters/codecs/number_types.h"
 #include "model/base64.h"
 #include "model/json.h"
@@ -60,40 +61,80 @@ class ValueReader {
 
   /// Nested lists with `rank` dimensions.
   std::optional<Json> nested(hid_t type, const std::byte*& value, const hsize_t* dims, int rank) {
+    return nested({type, H5Tget_size(type), rank > 0 ? number_of(type) : nullptr}, value, dims, rank);
+  }
+
+ private:
+  static std::optional<Json> integer(hid_t type, const std::byte* value) {
+    const Number number = integer_of(type);
+    return number == nullptr ? std::nullopt : std::optional(number(value));
+  }
+
+  static std::optional<Json> floating(hid_t type, const std::byte* value) {
+    const Number number = floating_of(type);
+    return number == nullptr ? std::nullopt : std::optional(number(value));
+  }
+
+  // Converts a number of a certain type. Found once for all elements of a list, as each call of libhdf5 takes longer
+  // than a conversion.
+  using Number = Json (*)(const std::byte*);
+
+  template <class T>
+  static Json number(const std::byte* value) {
+    return Json(load<T>(value));
+  }
+
+  struct Element {
+    hid_t type;
+    size_t size;
+    Number number;  // null: read() converts it
+  };
+
+  std::optional<Json> nested(const Element& element, const std::byte*& value, const hsize_t* dims, int rank) {
     if (rank == 0) {
-      auto one = read(type, value);
-      value += H5Tget_size(type);
+      auto one = element.number != nullptr ? std::optional(element.number(value)) : read(element.type, value);
+      value += element.size;
       return one;
     }
     Json list = Json::array();
     for (hsize_t i = 0; i < dims[0]; ++i) {
-      auto item = nested(type, value, dims + 1, rank - 1);
+      auto item = nested(element, value, dims + 1, rank - 1);
       if (!item) return std::nullopt;
       list.push_back(std::move(*item));
     }
     return list;
   }
 
- private:
-  static std::optional<Json> integer(hid_t type, const std::byte* value) {
-    const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
-    switch (H5Tget_size(type)) {
-      case 1: return is_signed ? Json(load<int8_t>(value)) : Json(load<uint8_t>(value));
-      case 2: return is_signed ? Json(load<int16_t>(value)) : Json(load<uint16_t>(value));
-      case 4: return is_signed ? Json(load<int32_t>(value)) : Json(load<uint32_t>(value));
-      case 8: return is_signed ? Json(load<int64_t>(value)) : Json(load<uint64_t>(value));
-      default: return std::nullopt;
+  // Null: not a number that has a JSON form.
+  static Number number_of(hid_t type) {
+    switch (H5Tget_class(type)) {
+      case H5T_INTEGER: return integer_of(type);
+      case H5T_FLOAT: return floating_of(type);
+      default: return nullptr;
     }
   }
 
-  static std::optional<Json> floating(hid_t type, const std::byte* value) {
+  static Number integer_of(hid_t type) {
+    const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
+    switch (H5Tget_size(type)) {
+      case 1: return is_signed ? number<int8_t> : number<uint8_t>;
+      case 2: return is_signed ? number<int16_t> : number<uint16_t>;
+      case 4: return is_signed ? number<int32_t> : number<uint32_t>;
+      case 8: return is_signed ? number<int64_t> : number<uint64_t>;
+      default: return nullptr;
+    }
+  }
+
+  static Number floating_of(hid_t type) {
     switch (H5Tget_size(type)) {
       // Native half floats exist since libhdf5 1.14.4; before, they are float in memory.
-      case sizeof(uint16_t): return Json(filters::half_to_double({load<uint16_t>(value)}));
-      case sizeof(float): return Json(shortest_double(load<float>(value)));
-      case sizeof(double): return Json(load<double>(value));
-      case sizeof(long double): return Json(static_cast<double>(load<long double>(value)));
-      default: return std::nullopt;
+      case sizeof(uint16_t):
+        return [](const std::byte* value) { return Json(filters::half_to_double({load<uint16_t>(value)})); };
+      case sizeof(float): return [](const std::byte* value) { return Json(shortest_double(load<float>(value))); };
+      case sizeof(double): return number<double>;
+      case sizeof(long double):
+        return [](const std::byte* value) { return Json(static_cast<double>(load<long double>(value))); };
+      default: return nullptr;
     }
   }
 
@@ -212,13 +253,25 @@ herr_t collect_name(hid_t, const char* name, const H5A_info_t* info, void* to) {
 struct AttributeCollector {
   const AttributeRules& rules;
   std::string_view object;
-  std::vector<Attribute> attributes;
+  uint64_t file_bytes;
+  std::vector<Attribute> attributes{};
+  uint64_t seen = 0;      // bytes of attributes in the file
+  uint64_t extended = 0;  // seconds
+
+  // The step may take longer by what was really read, but a file that refers to the same bytes again and again gets no
+  // more time than one of this size needs.
+  void extend(hid_t attribute) {
+    constexpr uint64_t kBytesPerSecond = uint64_t{1} << 20;  // lower bound for the conversion to JSON
+    seen = std::min<uint64_t>(seen + H5Aget_storage_size(attribute), file_bytes);
+    for (; extended < seen / kBytesPerSecond; ++extended) extend_step(1);
+  }
 
   void add(hid_t holder, const char* name) {
     if (is_hidden_attribute(name, rules)) return;
     const Handle attribute(H5Aopen(holder, name, H5P_DEFAULT));
     auto value = attribute ? read_attribute(attribute.get(), rules)
                            : Result<std::optional<Json>>(fail_library(EIO, "cannot be opened"));
+    if (value) extend(attribute.get());
     if (!value) {
       log::warning("{}: attribute \"{}\" is left out: {}", object, name, value.error().reason);
     } else if (!*value) {
@@ -273,10 +326,11 @@ Result<std::vector<std::string>> attribute_names(hid_t holder) {
   return names;
 }
 
-Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object) {
+Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object,
+                                               uint64_t file_bytes) {
   const Result<std::vector<std::string>> names = attribute_names(holder);
   if (!names) return fail(names.error().code, "{}: {}", object, names.error().reason);
-  AttributeCollector collector{rules, object, {}};
+  AttributeCollector collector{rules, object, file_bytes};
   for (const std::string& name : *names) collector.add(holder, name.c_str());
   return std::move(collector.attributes);
 }

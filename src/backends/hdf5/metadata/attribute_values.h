@@ -23,7 +23,8 @@ struct AttributeRules {
 
 /// All visible attributes, in creation order if that is stored, else by name. Attributes that have no JSON form
 /// (references) or cannot be read are omitted and logged; `object` names their holder in the log. Under a LibraryLock.
-Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object);
+Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object,
+                                               uint64_t file_bytes);
 
 /// Whether an attribute of this name is internal and not shown.
 bool is_hidden_attribute(std::string_view name, const AttributeRules& rules);

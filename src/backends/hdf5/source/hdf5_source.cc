@@ -96,7 +96,8 @@ class Hdf5Source final : public IsolatedSource {
       CODECFS_ASSIGN(const Handle handle, tree.open(group));
       if (const Result<> readable = mounted_.file.recorder->attributes(tree.address(group)); !readable)
         return fail(EIO, "{}: {}", tree.path(group), readable.error().reason);
-      return read_attributes(handle.get(), {mounted_.is_netcdf, false, true}, tree.path(group));
+      return read_attributes(handle.get(), {mounted_.is_netcdf, false, true}, tree.path(group),
+                             mounted_.file.bytes->size());
     });
   }
   Result<VariablePtr> variable(ObjectId id) override {
@@ -311,7 +312,8 @@ class Hdf5Source final : public IsolatedSource {
     if (dataset.id() < 0) return fail(ESTALE, "{}: its storage is another one now", dataset.name());
     if (const Result<> readable = mounted_.file.recorder->attributes(dataset.address()); !readable)
       return fail(EIO, "{}: {}", dataset.name(), readable.error().reason);
-    return read_attributes(dataset.id(), {mounted_.is_netcdf, is_dimension_scale(dataset.id())}, dataset.name());
+    return read_attributes(dataset.id(), {mounted_.is_netcdf, is_dimension_scale(dataset.id())}, dataset.name(),
+                           mounted_.file.bytes->size());
   }
   template <class Use>
   auto with_dataset(ObjectId id, const Use& use) -> decltype(use(std::declval<Dataset&>())) {
