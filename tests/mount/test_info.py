@@ -212,6 +212,25 @@ def test_a_chunk_index_with_many_chunks(tmp_path):
     assert (variable["stored_chunks"], variable["stored_bytes"]) == (count, size) == (4502, size)
 
 
+@pytest.mark.parametrize("version", ["earliest", "latest"])
+def test_the_stored_bytes_of_many_chunks(tmp_path, version):
+    """In B-trees of several levels. libhdf5 tells the size, and the filters that were left out of each chunk."""
+    shape = (90, 70)
+    with h5py.File(tmp_path / "a.h5", "w", libver=version) as file:
+        v = file.create_dataset("v", shape, "u1", chunks=(1, 2), maxshape=(None, None), shuffle=True, compression="gzip")
+        for row in range(0, shape[0], 2):
+            for column in range(0, shape[1], 2):
+                mask = 2 if (row + column) % 3 == 0 else 0
+                v.id.write_direct_chunk((row, column), bytes(1 + (row * column) % 9), filter_mask=mask)
+    with h5py.File(tmp_path / "a.h5") as file:
+        v = file["v"].id
+        chunks = [v.get_chunk_info(i) for i in range(v.get_num_chunks())]
+    found = by_path(info(tmp_path / "a.h5"))["/v"]
+    assert found["stored_chunks"] == len(chunks) == 45 * 35
+    assert found["stored_bytes"] == sum(c.size for c in chunks)
+    assert found["masked_chunks"] == sum(c.filter_mask != 0 for c in chunks) > 0
+
+
 def test_nested_groups_and_links(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as f:
         f["a/b/c/v"] = np.arange(3)

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <compare>
 #include <utility>
 
-#include "backends/hdf5/format/cursor.h"
 #include "backends/hdf5/format/superblock.h"
 #include "base/endian.h"
+#include "base/worker_process.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -31,6 +32,12 @@ struct IndexSizes::Key {
   uint32_t mask = 0;
   Coordinates at;
   uint64_t within = 0;  // the offset in bytes of an element
+
+  [[nodiscard]] std::strong_ordering operator<=>(const Key& other) const {
+    const std::strong_ordering order = at <=> other.at;
+    return order == 0 ? within <=> other.within : order;
+  }
+  bool operator==(const Key& other) const { return (*this <=> other) == 0; }
 };
 
 bool IndexSizes::set_grid(const ChunkedDataset& dataset) {
@@ -51,7 +58,9 @@ bool IndexSizes::set_grid(const ChunkedDataset& dataset) {
     most_cells_.push_back(space.most[d] ? std::optional(cells_of(*space.most[d], chunk)) : std::nullopt);
     if (__builtin_mul_overflow(cell_count_, cells_[d], &cell_count_)) return false;
   }
-  return chunk_bytes_ > 0 && chunk_bytes_ <= UINT32_MAX && cell_count_ <= kMaxCells;
+  using Index = LayoutMessage::Index;
+  const bool is_tree = layout.index == Index::old_tree || layout.index == Index::tree;
+  return chunk_bytes_ > 0 && chunk_bytes_ <= UINT32_MAX && (is_tree || cell_count_ <= kMaxCells);
 }
 
 std::optional<StoredTotals> IndexSizes::totals(const ChunkedDataset& dataset) {
@@ -86,6 +95,8 @@ bool IndexSizes::is_in_grid(const Coordinates& at) const { return std::ranges::e
 
 std::optional<std::vector<std::byte>> IndexSizes::block(uint64_t address, uint64_t bytes) {
   if (++nodes_ > kMaxNodes || bytes > kMaxOverviewBlock || address == 0) return std::nullopt;
+  constexpr unsigned kNodesPerSecond = 4096;  // at least
+  if (nodes_ % kNodesPerSecond == 0) extend_step(1);
   std::vector<std::byte> found(bytes);
   if (!file_.read(address, found)) return std::nullopt;
   return found;
@@ -103,11 +114,23 @@ std::optional<std::vector<std::byte>> IndexSizes::checked_block(uint64_t address
   return found;
 }
 
+bool IndexSizes::get_key(Cursor& in, Key& key) const {
+  key.bytes = in.number(4);
+  key.mask = static_cast<uint32_t>(in.number(4));
+  key.at.clear();
+  for (const uint64_t chunk : dataset_->layout.chunk) {
+    const uint64_t offset = in.number(8);
+    if (offset % chunk != 0) return false;
+    key.at.push_back(offset / chunk);
+  }
+  key.within = in.number(8);
+  return key.within % dataset_->layout.element == 0 && !in.failed;
+}
+
 // TREE | 1 | level | LE16 entries | left | right | key, child, key, child, ..., key
 //   key: LE32 bytes | LE32 filter mask | offset in elements of each dimension | 0
 bool IndexSizes::old_node(uint64_t address, unsigned depth, Key& first, Key& last) {
-  const size_t rank = cells_.size();
-  const size_t key_bytes = 8 + 8 * (rank + 1);
+  const size_t key_bytes = 8 + 8 * (cells_.size() + 1);
   constexpr size_t kHead = 24;
   const auto head = block(address, kHead);
   if (!head || !is_marked(*head, "TREE")) return false;
@@ -119,38 +142,25 @@ bool IndexSizes::old_node(uint64_t address, unsigned depth, Key& first, Key& las
   const auto whole = block(address, kHead + entries * (key_bytes + 8) + key_bytes);
   if (!whole) return false;
   in = {*whole, kHead};
-  const auto get_key = [&](Key& key) {
-    key.bytes = in.number(4);
-    key.mask = static_cast<uint32_t>(in.number(4));
-    key.at.clear();
-    for (size_t d = 0; d < rank; ++d) {
-      const uint64_t offset = in.number(8);
-      if (offset % dataset_->layout.chunk[d] != 0) return false;
-      key.at.push_back(offset / dataset_->layout.chunk[d]);
-    }
-    key.within = in.number(8);
-    return key.within % dataset_->layout.element == 0 && !in.failed;
-  };
-  Key next;
-  if (!get_key(next)) return false;
-  first = next;
+  if (!get_key(in, last)) return false;
+  first = last;
+  Key key;
+  Key child_first;
+  Key child_last;
   for (uint64_t i = 0; i < entries; ++i) {
-    const Key key = std::move(next);
+    std::swap(key, last);
     const uint64_t child = in.address();
-    // Only the last key, which is beyond all chunks, has an offset within an element.
-    if (in.failed || key.within != 0 || !get_key(next) || !(key.at < next.at)) return false;
+    // Only the last key, which is beyond all chunks, has an offset within an element, and may differ in it alone.
+    if (in.failed || key.within != 0 || !get_key(in, last) || !(key < last)) return false;
     if (level == 0) {
       if (!is_in_grid(key.at) || (!dataset_->has_filters() && key.bytes != chunk_bytes_) ||
           !add(child, key.bytes, key.mask))
         return false;
       continue;
     }
-    Key child_first;
-    Key child_last;
     if (!old_node(child, depth - 1, child_first, child_last)) return false;
-    if (child_first.at != key.at || child_last.at != next.at) return false;
+    if (child_first != key || child_last != last) return false;
   }
-  last = next;
   return true;
 }
 
@@ -341,6 +351,7 @@ bool IndexSizes::tree_node(const Tree& tree, uint64_t address, uint64_t depth, u
   Cursor in{*node, 5};
   if (in.number(1) != tree.kind) return false;
   Cursor children{*node, 6 + records * tree.record_bytes};
+  Coordinates at;
   for (uint64_t i = 0; i <= records; ++i) {
     if (depth > 0) {
       const uint64_t child = children.address();
@@ -352,10 +363,10 @@ bool IndexSizes::tree_node(const Tree& tree, uint64_t address, uint64_t depth, u
     const uint64_t chunk = in.address();
     const uint64_t bytes = dataset_->has_filters() ? in.number(size_bytes()) : chunk_bytes_;
     const auto mask = dataset_->has_filters() ? static_cast<uint32_t>(in.number(4)) : 0;
-    Coordinates at;
+    at.clear();
     for (size_t d = 0; d < cells_.size(); ++d) at.push_back(in.number(8));
     if (in.failed || !(previous.empty() || previous < at) || !is_in_grid(at) || !add(chunk, bytes, mask)) return false;
-    previous = std::move(at);
+    std::swap(previous, at);
   }
   return true;
 }

@@ -2,14 +2,16 @@
 // How many chunks of a dataset are stored, and their size, from its chunk index, read without libhdf5. Source: HDF5
 // File Format Specification 3.0, sections III.A (B-trees), VII (appendix C: chunk indexes).
 //
-// All or nothing: none if anything is damaged, not known exactly, or larger than what is read here (kMaxNodes). The
-// input may be hostile.
+// All or nothing: none if anything is damaged, not known exactly, or larger than what is read here (kMaxNodes,
+// kMaxCells). B-trees of any usual size are walked once, in constant memory. The input may be hostile: no node is
+// visited twice, as keys must ascend throughout the walk.
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "backends/hdf5/format/cursor.h"
 #include "backends/hdf5/overview/file_window.h"
 #include "backends/hdf5/overview/messages.h"
 
@@ -21,7 +23,7 @@ struct StoredTotals {
   uint64_t masked = 0;  // chunks of which filters were skipped
 };
 
-/// A dataset with chunks, of which few are in its extent.
+/// A dataset with chunks.
 struct ChunkedDataset {
   const LayoutMessage& layout;
   const Dataspace& space;
@@ -37,8 +39,8 @@ class IndexSizes {
   std::optional<StoredTotals> totals(const ChunkedDataset& dataset);
 
  private:
-  static constexpr unsigned kMaxNodes = 256;
-  static constexpr uint64_t kMaxCells = 1024;  // of the grid
+  static constexpr unsigned kMaxNodes = 1 << 22;
+  static constexpr uint64_t kMaxCells = 1024;  // of the grid, if its index is an array
   using Coordinates = std::vector<uint64_t>;   // of a chunk in the grid
 
   /// Begins with the next dataset.
@@ -48,6 +50,7 @@ class IndexSizes {
   std::optional<std::vector<std::byte>> block(uint64_t address, uint64_t bytes);
   std::optional<std::vector<std::byte>> checked_block(uint64_t address, uint64_t bytes, std::string_view signature);
   struct Key;
+  bool get_key(Cursor& in, Key& key) const;
   bool old_node(uint64_t address, unsigned depth, Key& first, Key& last);
   bool old_tree();
   struct Tree;

@@ -279,16 +279,17 @@ bool OverviewReader::set_totals(VariableSummary& summary, const Variable& facts,
       return false;
   }
   const uint64_t count = facts.grid.count();
-  if (count > VariableSummary::kMaxChunks) return true;
-  summary.is_counted = true;
   if (facts.storage == Storage::chunked) {
     const auto totals = indexes_.totals({layout, dataset.space, dataset.filters.size()});
-    if (!totals) return false;
+    if (!totals) return count > VariableSummary::kMaxChunks;  // which are left to the caller
+    summary.is_counted = true;
     summary.stored_chunks = totals->chunks;
     summary.stored_bytes = totals->bytes;
     summary.masked_chunks = totals->masked;
     return true;
   }
+  if (count > VariableSummary::kMaxChunks) return true;
+  summary.is_counted = true;
   if (facts.storage == Storage::contiguous && (layout.address == kNoAddress || layout.bytes == 0)) return true;
   summary.stored_chunks = count;
   uint64_t total = type.text ? kTextBytes : facts.type.size;

@@ -1,16 +1,21 @@
-// Storing a chunk and changing a shape must not make libhdf5 walk over all stored chunks: the calls that do so are
-// counted. Their definitions here come before those of libhdf5.
+// Calls of libhdf5 that take time in proportion to what is stored: storing a chunk and changing a shape must not make
+// it walk over all chunks, counting them must not make it look for each, and an attribute must not make it describe its
+// type for each element. The calls are counted: their definitions here come before those of libhdf5.
 
 #include <dlfcn.h>
 
 #include <numeric>
 
+#include "backends/api/variable_summary.h"
 #include "base/buffer.h"
 #include "support/hdf5_testing.h"
 
 namespace {
 
-int index_scans = 0;  // tests of this program run one after the other, and under the LibraryLock
+// Tests of this program run one after the other, and these calls under the LibraryLock.
+int index_scans = 0;
+int chunk_lookups = 0;
+int type_questions = 0;
 
 template <class Function, class... A>
 auto counted_scan(const char* name, A... arguments) {
@@ -30,6 +35,15 @@ hsize_t H5Dget_storage_size(hid_t dataset) {
 }
 herr_t H5Dget_num_chunks(hid_t dataset, hid_t space, hsize_t* count) {
   return counted_scan<decltype(H5Dget_num_chunks)>("H5Dget_num_chunks", dataset, space, count);
+}
+herr_t H5Dget_chunk_storage_size(hid_t dataset, const hsize_t* offset, hsize_t* size) {
+  ++chunk_lookups;
+  return reinterpret_cast<decltype(H5Dget_chunk_storage_size)*>(dlsym(RTLD_NEXT, "H5Dget_chunk_storage_size"))(
+      dataset, offset, size);
+}
+H5T_class_t H5Tget_class(hid_t type) {
+  ++type_questions;
+  return reinterpret_cast<decltype(H5Tget_class)*>(dlsym(RTLD_NEXT, "H5Tget_class"))(type);
 }
 herr_t H5Ddebug(hid_t dataset) { return counted_scan<decltype(H5Ddebug)>("H5Ddebug", dataset); }
 
@@ -100,7 +114,8 @@ TEST_P(Hdf5IndexScans, ChunksAreStoredAndAppendedWithoutThem) {
   ASSERT_TRUE(source->begin_writing_to(variable));
   const auto store = [&](uint64_t number) {
     const Bytes all = std::as_bytes(std::span(expected));
-    const Result<> written = source->write_chunk(variable, number, all.subspan(number * kScanChunk * 4, kScanChunk * 4));
+    const Result<> written =
+        source->write_chunk(variable, number, all.subspan(number * kScanChunk * 4, kScanChunk * 4));
     EXPECT_TRUE(written) << written.error().reason;
   };
   index_scans = 0;
@@ -124,6 +139,83 @@ TEST_P(Hdf5IndexScans, ChunksAreStoredAndAppendedWithoutThem) {
 
 INSTANTIATE_TEST_SUITE_P(Indexes, Hdf5IndexScans, testing::ValuesIn(kScansCases),
                          [](const auto& tested) { return tested.param.name; });
+
+TEST_F(Hdf5Files, AllChunksOfATreeAreCountedWithoutALookupOfEach) {
+  constexpr hsize_t kRows = 60;
+  constexpr hsize_t kColumns = 50;
+  for (const bool latest : {false, true}) {
+    uint64_t bytes = 0;
+    {
+      const hdf5::LibraryLock lock;
+      const Handle file = create(latest);
+      const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+      const hsize_t chunk[] = {1, 2};
+      H5Pset_chunk(properties.get(), 2, chunk);
+      H5Pset_shuffle(properties.get());
+      H5Pset_deflate(properties.get(), 1);
+      const Handle dataset =
+          make_dataset(file, "v", H5T_STD_U8LE, {kRows, 2 * kColumns}, properties.get(), {kGrows, kGrows});
+      for (hsize_t i = 0; i < kRows * kColumns; i += 2) {
+        const hsize_t at[] = {i / kColumns, i % kColumns * 2};
+        const std::vector<std::byte> stored(2 + i % 7);
+        ASSERT_GE(H5Dwrite_chunk(dataset.get(), H5P_DEFAULT, i % 5 == 0 ? 2 : 0, at, stored.size(), stored.data()), 0);
+        bytes += stored.size();
+      }
+      // One chunk after the other: the last key of an old tree differs from that of the last chunk within an element.
+      const hsize_t single[] = {1, 1};
+      const Handle plain(H5Pcreate(H5P_DATASET_CREATE));
+      H5Pset_chunk(plain.get(), 2, single);
+      const Handle appended =
+          make_dataset(file, "appended", H5T_STD_U8LE, {kRows * kColumns, 1}, plain.get(), {kGrows, kGrows});
+      write_all(appended, H5T_NATIVE_UINT8, std::vector<uint8_t>(kRows * kColumns, 7));
+    }
+    auto source = open_source_of(path());
+    const ObjectId variable = object_at(*source, "v");
+    chunk_lookups = 0;
+    const std::vector<VariableSummary> found = source->summaries({&variable, 1});
+    EXPECT_TRUE(found.front().is_counted);
+    EXPECT_EQ(found.front().stored_chunks, kRows * kColumns / 2);
+    EXPECT_EQ(found.front().stored_bytes, bytes);
+    EXPECT_EQ(found.front().masked_chunks, kRows * kColumns / 10);
+    const ObjectId appended = object_at(*source, "appended");
+    EXPECT_EQ(source->summaries({&appended, 1}).front().stored_chunks, kRows * kColumns);
+    EXPECT_EQ(chunk_lookups, 0);
+    EXPECT_TRUE(source->locate(variable, 0)->stored);
+    EXPECT_EQ(chunk_lookups, 1) << "the lookups of libhdf5 are counted";
+  }
+}
+
+TEST_F(Hdf5Files, TheTypeOfAnAttributeIsReadOnce) {
+  const auto add = [](const Handle& dataset, const std::string& name, hid_t type, const std::vector<hsize_t>& dims) {
+    const Handle space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr));
+    const Handle attribute(H5Acreate2(dataset.get(), name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT));
+    const std::vector<std::byte> values(dims[0] * dims[1] * H5Tget_size(type), std::byte{1});
+    EXPECT_GE(H5Awrite(attribute.get(), type, values.data()), 0) << name;
+  };
+  const std::vector<hid_t> types = {H5T_STD_I8LE, H5T_STD_U64LE, H5T_IEEE_F32LE, H5T_IEEE_F64BE};
+  {
+    const hdf5::LibraryLock lock;
+    const Handle file = create();
+    const Handle few = make_dataset(file, "few", H5T_STD_U8LE, {1});
+    const Handle many = make_dataset(file, "many", H5T_STD_U8LE, {1});
+    for (size_t i = 0; i < types.size(); ++i) {
+      add(few, std::to_string(i), types[i], {1, 2});
+      add(many, std::to_string(i), types[i], {20, 200});
+    }
+  }
+  auto source = open_source_of(path());
+  const auto questions = [&](const std::string& name) {
+    const ObjectId variable = object_at(*source, name);
+    EXPECT_TRUE(source->facts(variable));
+    type_questions = 0;
+    const auto attributes = source->variable_attributes(variable);
+    EXPECT_TRUE(attributes && attributes->size() == types.size());
+    return type_questions;
+  };
+  const int of_few = questions("few");
+  EXPECT_GT(of_few, 0);
+  EXPECT_EQ(questions("many"), of_few);
+}
 
 }  // namespace
 }  // namespace codecfs
