@@ -41,17 +41,19 @@ struct ConsolidatedForm {
   std::function<Members(const std::string& path, const Variable& variable)> of_variable;
 };
 
-/// Collects the metadata of a group and of everything below it.
+/// Collects the metadata of a group and of everything below it, as the text of the members of an object: a tree of JSON
+/// values would take ten times its memory.
 class Consolidation {
  public:
-  Consolidation(Dataset& dataset, const ConsolidatedForm& form)
-      : dataset_(dataset), source_(dataset.source()), form_(form) {}
+  /// `indent`: of the members.
+  Consolidation(Dataset& dataset, const ConsolidatedForm& form, size_t indent)
+      : dataset_(dataset), source_(dataset.source()), form_(form), line_("\n" + std::string(indent, ' ')) {}
 
-  Result<Json> run(ObjectId group) {
+  Result<std::string> run(ObjectId group) {
     top_ = group;
     CODECFS_TRY(collect(group, "", 0));
     add_links();
-    return std::move(metadata_);
+    return std::move(members_);
   }
 
  private:
@@ -106,8 +108,17 @@ class Consolidation {
     return now->object == entry.object && now->kind == entry.kind;
   }
 
-  void append(Members members) {
-    for (auto& [key, json] : members) append_member(metadata_, std::move(key), std::move(json));
+  void append(const Members& members) {
+    for (const auto& [key, json] : members) {
+      if (!members_.empty()) members_ += ',';
+      members_ += line_ + print_json(Json(key)) + ": ";
+      const std::string value = print_json(json, 4);  // has no line breaks in its strings
+      for (size_t at = 0, end = 0; end != value.npos; at = end + 1) {
+        end = value.find('\n', at);
+        members_.append(value, at, end - at);
+        if (end != value.npos) members_ += line_;
+      }
+    }
   }
 
   static void warn(const std::string& path, const Error& error) {
@@ -130,8 +141,9 @@ class Consolidation {
   const Dataset& dataset_;
   Source& source_;
   const ConsolidatedForm& form_;
+  const std::string line_;  // a line break, and what begins each line
   ObjectId top_{};
-  Json metadata_ = Json::object();
+  std::string members_;
   std::unordered_map<std::string, ObjectId> variables_;  // by path
   std::vector<Link> links_;
 };
@@ -183,9 +195,8 @@ Result<Text> Dataset::zattrs(ObjectId group) {
 Result<Text> Dataset::zmetadata(ObjectId group) {
   if (Text known = consolidated_.get(group)) return known;
   const uint64_t changes = changes_;
-  CODECFS_ASSIGN(const Json json,
+  CODECFS_ASSIGN(const Text text,
                  consolidate(group, [](const std::string&, const Variable& facts) { return zarray_json(facts); }));
-  const Text text = make_text(file_text(json));
   consolidated_.put_if(group, text, text->size(), [&] { return changes_ == changes; });
   return text;
 }
@@ -202,7 +213,7 @@ bool Dataset::is_as_readable(ObjectId part, ObjectId whole) const {
   return is_same ? (missing & other->st_mode) == 0 : missing == 0;
 }
 
-Result<Json> Dataset::consolidate(ObjectId group, const ZarrayOf& zarray_of) {
+Result<Text> Dataset::consolidate(ObjectId group, const ZarrayOf& zarray_of) {
   const ConsolidatedForm form{
       [](const std::string& path, const Result<std::vector<Attribute>>& attributes) -> Members {
         return {{file_in(path, ".zgroup"), zgroup_json()},
@@ -215,13 +226,11 @@ Result<Json> Dataset::consolidate(ObjectId group, const ZarrayOf& zarray_of) {
         return {{file_in(path, ".zarray"), zarray_of(path, variable)}, {file_in(path, ".zattrs"), std::move(zattrs)}};
       }};
   const LockGuard lock(consolidating_);
-  Json json = Json::object();
-  CODECFS_ASSIGN(json["metadata"], Consolidation(*this, form).run(group));
-  json["zarr_consolidated_format"] = 1;
-  return json;
+  CODECFS_ASSIGN(const std::string members, Consolidation(*this, form, 8).run(group));
+  return make_text("{\n    \"metadata\": {" + members + "\n    },\n    \"zarr_consolidated_format\": 1\n}\n");
 }
 
-Result<Json> Dataset::consolidate3(ObjectId group, const ZarrJsonOf& zarr_json_of) {
+Result<std::string> Dataset::consolidate3(ObjectId group, const ZarrJsonOf& zarr_json_of) {
   const ConsolidatedForm form{[](const std::string& path, const Result<std::vector<Attribute>>& attributes) -> Members {
                                 if (path.empty()) return {};
                                 return {{path, zarr3_group_json(attributes)}};
@@ -232,7 +241,7 @@ Result<Json> Dataset::consolidate3(ObjectId group, const ZarrJsonOf& zarr_json_o
                                 return {{path, *std::move(json)}};
                               }};
   const LockGuard lock(consolidating_);
-  return Consolidation(*this, form).run(group);
+  return Consolidation(*this, form, kZarr3BelowIndent).run(group);
 }
 
 // Readers of the source put their results into these caches only if changes() has not changed during the read, and

@@ -57,13 +57,13 @@ class Dataset {
   /// ..., "a/.zarray": ...}, "zarr_consolidated_format": 1}. Reads all metadata below it, which may take long. For
   /// attributes that cannot be read it has the reason as the attribute "_Error".
   Result<Text> zmetadata(ObjectId group);
-  /// The same as JSON, with a .zarray from `zarray_of` for each variable, whose path is relative to the group.
+  /// The same, with a .zarray from `zarray_of` for each variable, whose path is relative to the group.
   using ZarrayOf = std::function<Json(const std::string& path, const Variable& facts)>;
-  Result<Json> consolidate(ObjectId group, const ZarrayOf& zarray_of);
-  /// The same for Zarr v3: the zarr.json of each group and variable, {"a": ..., "a/b": ...}. `zarr_json_of` gets the
-  /// variable with its attributes; one for which it fails is left out.
+  Result<Text> consolidate(ObjectId group, const ZarrayOf& zarray_of);
+  /// The same for Zarr v3: the zarr.json of each group and variable, `"a": ..., "a/b": ...`, as zarr3_group_text() takes
+  /// it. `zarr_json_of` gets the variable with its attributes; one for which it fails is left out.
   using ZarrJsonOf = std::function<Result<Json>(const std::string& path, const Variable& variable)>;
-  Result<Json> consolidate3(ObjectId group, const ZarrJsonOf& zarr_json_of);
+  Result<std::string> consolidate3(ObjectId group, const ZarrJsonOf& zarr_json_of);
 
   /// Must be called after the object's metadata has changed.
   void forget(ObjectId object);

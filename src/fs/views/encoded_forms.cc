@@ -32,11 +32,10 @@ Result<Text> EncodedForms::zmetadata_of(const Node& node) {
   if (node.view == View::decoded) return mount_.dataset.zmetadata(node.object);
   if (Text known = zmetadata_.get(node.ino())) return known;
   const uint64_t changes = mount_.dataset.changes();
-  CODECFS_ASSIGN(const Json json,
+  CODECFS_ASSIGN(const Text text,
                  mount_.dataset.consolidate(node.object, [&](const std::string& path, const Variable& facts) {
                    return zarray_json(facts, make(node.view, node.path + "/" + path, facts).chain);
                  }));
-  const Text text = std::make_shared<const std::string>(file_text(json));
   zmetadata_.put_if(node.ino(), text, text->size(), [&] { return mount_.dataset.changes() == changes; });
   return text;
 }
@@ -48,11 +47,11 @@ Result<Text> EncodedForms::zarr_json_of_group(const Node& node) {
   if (!attributes && attributes.error().code != EIO) return pass_on(attributes);
   if (!mount_.consolidates_groups && !node.is_root())
     return std::make_shared<const std::string>(file_text(zarr3_group_json(attributes)));
-  CODECFS_ASSIGN(Json below,
+  CODECFS_ASSIGN(const std::string below,
                  mount_.dataset.consolidate3(node.object, [&](const std::string& path, const Variable& variable) {
                    return zarr_json(node.view, node.path + "/" + path, variable);
                  }));
-  const Text text = std::make_shared<const std::string>(file_text(zarr3_group_json(attributes, std::move(below))));
+  const Text text = std::make_shared<const std::string>(zarr3_group_text(attributes, below));
   zmetadata_.put_if(node.ino(), text, text->size(), [&] { return mount_.dataset.changes() == changes; });
   return text;
 }

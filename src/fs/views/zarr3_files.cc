@@ -184,11 +184,15 @@ Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes) {
   return json;
 }
 
-Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes, Json below) {
+std::string zarr3_group_text(const Result<std::vector<Attribute>>& attributes, std::string_view below) {
   Json json = zarr3_group_json(attributes);
   json["consolidated_metadata"] = {{"kind", "inline"}, {"must_understand", false}};
-  json["consolidated_metadata"]["metadata"] = std::move(below);
-  return json;
+  json["consolidated_metadata"]["metadata"] = Json::object();
+  std::string text = file_text(json);
+  if (below.empty()) return text;
+  constexpr size_t kOuter = kZarr3BelowIndent - 4;
+  text.insert(text.rfind("{}") + 1, fmt::format("{}\n{:{}}", below, "", kOuter));
+  return text;
 }
 
 namespace {

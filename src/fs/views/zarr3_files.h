@@ -17,8 +17,10 @@ namespace codecfs::fs {
 
 /// zarr.json of a group; without attributes that cannot be read.
 Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes);
-/// The same with consolidated metadata: the zarr.json of everything below, by path.
-Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes, Json below);
+/// The text of the same with consolidated metadata. `below`: the members of its "metadata", the zarr.json of everything
+/// below by path, each on lines that begin with a line break and are indented by kZarr3BelowIndent.
+std::string zarr3_group_text(const Result<std::vector<Attribute>>& attributes, std::string_view below);
+inline constexpr size_t kZarr3BelowIndent = 12;
 
 /// zarr.json of an array with chunks that are encoded with this pipeline of codecs and have these names; `described`:
 /// with its attributes. EOPNOTSUPP with the reason if Zarr v3 cannot describe it.

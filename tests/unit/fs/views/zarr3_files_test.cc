@@ -21,9 +21,12 @@ TEST(Zarr3Files, AGroupHasItsAttributes) {
   const std::vector<Attribute> attributes{{"title", Json("t")}};
   EXPECT_EQ(zarr3_group_json(attributes),
             parsed(R"({"zarr_format": 3, "node_type": "group", "attributes": {"title": "t"}})"));
-  const Json below = parsed(R"({"v": 1})");
-  EXPECT_EQ(zarr3_group_json(attributes, below)["consolidated_metadata"],
+  const std::string text = zarr3_group_text(attributes, "\n            \"v\": 1");
+  const Json json = parsed(text.c_str());
+  EXPECT_EQ(json["consolidated_metadata"],
             parsed(R"({"kind": "inline", "must_understand": false, "metadata": {"v": 1}})"));
+  EXPECT_EQ(text, file_text(json));
+  EXPECT_EQ(parsed(zarr3_group_text(attributes, "").c_str())["consolidated_metadata"]["metadata"], Json::object());
   const Result<std::vector<Attribute>> damaged = fail(EIO, "damaged");
   EXPECT_EQ(zarr3_group_json(damaged)["attributes"], parsed(R"({"_Error": "damaged"})"));
 }
