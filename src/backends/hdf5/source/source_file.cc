@@ -183,7 +183,9 @@ Result<> SourceFile::allow_change(uint64_t size, uint64_t growth) {
 }
 
 Result<> SourceFile::allow_risky_change(uint64_t size, uint64_t growth) {
-  if (!is_bulk) CODECFS_TRY(commit_locked());
+  if (is_bulk) return allow_change(size, growth);
+  CODECFS_TRY(seal());
+  if (has_long_log()) CODECFS_TRY(commit_locked());
   return allow_change(size, growth);
 }
 

@@ -83,9 +83,10 @@ struct SourceFile {
   /// ENOSPC. With one argument, both are equal.
   Result<> allow_change(uint64_t both) { return allow_change(both, both); }
   Result<> allow_change(uint64_t bytes, uint64_t growth);
-  /// The same for a change that may fail, because libhdf5 runs filters or allocates much: commits the previous changes
-  /// first, so that a failure rolls back this change alone (but for changes in bulk, which are lost together). Call
-  /// commit_before_risk() before, without the LibraryLock, so that little is left to sync under it.
+  /// The same for a change that may fail, because libhdf5 runs filters or allocates much: seals the previous changes
+  /// first, so that a failure rolls back this change alone (but for changes in bulk, which are lost together). It waits
+  /// for the disk only if the log is long: call commit_before_risk() before, without the LibraryLock, where that is
+  /// likely.
   Result<> allow_risky_change(uint64_t bytes, uint64_t growth);
   Result<> commit_before_risk() { return is_bulk ? Result<>() : commit(); }
   /// Must be called if libhdf5 fails during a change, because its cached state must not be committed. Rolls back to the

@@ -1,6 +1,7 @@
 // Calls of libhdf5 that take time in proportion to what is stored: storing a chunk and changing a shape must not make
 // it walk over all chunks, counting them must not make it look for each, and an attribute must not make it describe its
-// type for each element. The calls are counted: their definitions here come before those of libhdf5.
+// type for each element. Nor does an append wait for the disk. The calls are counted: their definitions here come
+// before those of libhdf5.
 
 #include <dlfcn.h>
 
@@ -16,6 +17,7 @@ namespace {
 int index_scans = 0;
 int chunk_lookups = 0;
 int type_questions = 0;
+int disk_waits = 0;
 
 template <class Function, class... A>
 auto counted_scan(const char* name, A... arguments) {
@@ -44,6 +46,10 @@ herr_t H5Dget_chunk_storage_size(hid_t dataset, const hsize_t* offset, hsize_t* 
 H5T_class_t H5Tget_class(hid_t type) {
   ++type_questions;
   return reinterpret_cast<decltype(H5Tget_class)*>(dlsym(RTLD_NEXT, "H5Tget_class"))(type);
+}
+int fdatasync(int fd) {
+  ++disk_waits;
+  return reinterpret_cast<decltype(fdatasync)*>(dlsym(RTLD_NEXT, "fdatasync"))(fd);
 }
 herr_t H5Ddebug(hid_t dataset) { return counted_scan<decltype(H5Ddebug)>("H5Ddebug", dataset); }
 
@@ -121,7 +127,9 @@ TEST_P(Hdf5IndexScans, ChunksAreStoredAndAppendedWithoutThem) {
   index_scans = 0;
   store(kScanChunks / 2);
   EXPECT_EQ(index_scans, index.time == H5D_ALLOC_TIME_LATE ? 1 : 0) << "of an index without chunks";
+  EXPECT_TRUE(source->commit());
   index_scans = 0;
+  disk_waits = 0;
   for (uint64_t number = 0; number < kScanChunks; ++number) store(number);
   for (hsize_t number = kScanChunks; number < 2 * kScanChunks && !index.most.empty(); ++number) {
     for (hsize_t i = 0; i < kScanChunk; ++i) expected.push_back(-static_cast<int>(number));
@@ -131,6 +139,9 @@ TEST_P(Hdf5IndexScans, ChunksAreStoredAndAppendedWithoutThem) {
     store(number);
   }
   EXPECT_EQ(index_scans, 0);
+  EXPECT_EQ(disk_waits, 0);
+  EXPECT_TRUE(source->commit());
+  EXPECT_EQ(disk_waits, 1) << "a commit is counted";
   const Result<> finished = source->finish();
   EXPECT_TRUE(finished) << finished.error().reason;
   source.reset();
