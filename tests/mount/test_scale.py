@@ -129,6 +129,62 @@ def test_ten_thousand_variables(mount, tmp_path):
     subprocess.run(["ls", "-l", m.path], stdout=subprocess.DEVNULL, check=True)
 
 
+def names_of_group(m):
+    return sorted(name for name in os.listdir(m.path) if not name.startswith("."))
+
+
+def test_removals_tell_the_kernel_of_as_many_files_each(mount, tmp_path):
+    """Also where it knows the names and sizes of all others, which may change with the removal."""
+    each = {}
+    for count in (50, 400):
+        path = tmp_path / f"{count}.h5"
+        with h5py.File(path, "w") as f:
+            for i in range(count):
+                f.create_dataset(f"v{i:03}", data=np.arange(i + 1))  # a dimension of its own: phony_dim_N
+        m = mount(path, "rw")
+        subprocess.run(["ls", "-lRa", m.path], stdout=subprocess.DEVNULL, check=True)
+        before = m.stats()["metadata_notices"]
+        for i in range(1, count):
+            subprocess.run(["rm", "-r", m.path / f"v{i:03}"], check=True, timeout=60)
+        each[count] = (m.stats()["metadata_notices"] - before) / count
+        # What is left is shown as it is now, also where its size was known before.
+        assert names_of_group(m) == ["v000"]
+        for file in (m.path / "v000/.zattrs", m.path / ".zmetadata"):
+            text = file.read_bytes()
+            assert file.stat().st_size == len(text) and b"phony_dim_0" in text, text
+        m.close()
+        with h5py.File(path) as f:
+            assert list(f) == ["v000"]
+    assert each[400] < each[50] + 10, each
+
+
+@pytest.mark.parametrize("form", ["h5", "zarr"])
+def test_a_deep_tree_is_made_and_removed(mount, tmp_path, form):
+    depth = 700
+    path = tmp_path / f"deep.{form}"
+    if form == "h5":
+        h5py.File(path, "w").close()
+    else:
+        path.mkdir()
+        (path / ".zgroup").write_text('{"zarr_format": 2}')
+    m = mount(path, "rw")
+    at = os.open(m.path, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("g", dir_fd=at)
+        below = os.open("g", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    subprocess.run(["rm", "-rf", m.path / "g"], check=True, timeout=100)
+    assert names_of_group(m) == []
+    m.close()
+    if form == "h5":
+        with h5py.File(path) as f:
+            assert list(f) == []
+    else:
+        assert not (path / "g").exists()
+
+
 def test_ten_thousand_attributes(mount, tmp_path):
     path = tmp_path / "attributes.h5"
     with h5py.File(path, "w", libver="latest") as f:

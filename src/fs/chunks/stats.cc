@@ -37,6 +37,7 @@ std::string Stats::print() const {
   line("chunks_stored_as_given", chunks_stored_as_given);
   line("variables_recoded", variables_recoded);
   line("commits", commits);
+  line("metadata_notices", metadata_notices);
   line("errors", errors);
   return text;
 }

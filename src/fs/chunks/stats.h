@@ -40,6 +40,7 @@ struct Stats {
   Counter chunks_stored_as_given{0};  // chunks that were written in encoded form and stored unchanged
   Counter variables_recoded{0};       // variables that were re-encoded
   Counter commits{0};                 // commits of the source
+  Counter metadata_notices{0};        // times that the kernel was told of a metadata file that has changed
   Counter errors{0};                  // requests that failed with a reason (see `log`)
 
   /// Lines of "name value".

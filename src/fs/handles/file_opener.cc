@@ -119,11 +119,10 @@ FileOpener::Opened FileOpener::open_metadata(const Place& place, Ino ino, bool f
   CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
   // Each change of the dataset changes consolidated metadata, also between the kernel's requests for its length and its
   // text.
-  const bool is_consolidated =
-      place.file == FileKind::zmetadata || (place.file == FileKind::zarr_json && node.kind == NodeKind::group);
-  const bool tells_of_all = is_consolidated && !mount_.read_only;
+  const bool tells_of_all = MetadataView::is_consolidated(node, place.file) && !mount_.read_only;
   const bool live = node.kind == NodeKind::control || mount_.coherent || tells_of_all ||
-                    uses_.notifier.is_in_motion(node.ino(place.file));
+                    uses_.notifier.is_in_motion(node.ino(place.file)) ||
+                    mount_.metadata_given.lacks_size(node.ino(place.file));
   return std::make_unique<SnapshotHandle>(whole_, std::move(snapshot), live);
 }
 

@@ -182,20 +182,20 @@ void op_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
   });
 }
 
+void forgotten(fuse_req_t request, Ino ino, uint64_t lookups) {
+  mount_of(request).notices.note_forgotten(ino);
+  filesystem_of(request).context().metadata_given.forgotten(ino);
+  filesystem_of(request).context().scratch.forgotten(ino, lookups);
+}
+
 void op_forget(fuse_req_t request, fuse_ino_t ino, uint64_t lookups) {
-  log_exceptions([&] {
-    mount_of(request).notices.note_forgotten(ino);
-    filesystem_of(request).context().scratch.forgotten(ino, lookups);
-  });
+  log_exceptions([&] { forgotten(request, ino, lookups); });
   fuse_reply_none(request);
 }
 
 void op_forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgets) {
   log_exceptions([&] {
-    for (size_t i = 0; i < count; ++i) {
-      mount_of(request).notices.note_forgotten(forgets[i].ino);
-      filesystem_of(request).context().scratch.forgotten(forgets[i].ino, forgets[i].nlookup);
-    }
+    for (size_t i = 0; i < count; ++i) forgotten(request, forgets[i].ino, forgets[i].nlookup);
   });
   fuse_reply_none(request);
 }

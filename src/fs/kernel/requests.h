@@ -139,6 +139,10 @@ inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) 
   entry.attr = status;
   entry.attr_timeout = entry.entry_timeout =
       S_ISLNK(status.st_mode) ? at_most_idle(request, kLinkTimeout) : timeout_of(request, status.st_ino);
+  if (status.st_size == MetadataView::kUnknownSize) {  // the kernel asks for it before it tells any program
+    entry.attr.st_size = 0;
+    entry.attr_timeout = 0;
+  }
   return entry;
 }
 

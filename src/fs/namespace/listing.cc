@@ -92,9 +92,8 @@ Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& tak
     DirectoryItem item{std::string(files[index].name), at + 1, S_IFREG, node.ino(kind), {}};
     // Consolidated metadata takes the reading of everything: its size is told when it is looked up, as
     // are those of control files.
-    const bool tells_of_all =
-        kind == FileKind::zmetadata || (kind == FileKind::zarr_json && node.kind == NodeKind::group);
-    if (!tells_of_all && node.kind != NodeKind::control)
+    const bool is_told_later = MetadataView::is_consolidated(node, kind) || metadata_.defers_size(node, kind);
+    if (!is_told_later && node.kind != NodeKind::control)
       item.attributes = [&, kind] { return metadata_.attributes(node, kind); };
     if (!take(item)) return {};
   }

@@ -21,6 +21,7 @@
 #include "fs/kernel/absent_chunks.h"
 #include "fs/kernel/invalidator.h"
 #include "fs/kernel/kernel_pages.h"
+#include "fs/kernel/metadata_given.h"
 #include "fs/kernel/pages_given.h"
 #include "fs/kernel/passthrough.h"
 #include "fs/kernel/transport.h"
@@ -134,6 +135,7 @@ struct MountContext {
 
   Invalidator* kernel;
   AbsentChunks absent_chunks;
+  MetadataGiven metadata_given;
   /// Whether names of chunks were ever shown although their look-up had failed: Namespace::known().
   std::atomic<bool> shows_unfound = false;
   // How decoded chunks reach their readers: not automatic. Constant from the first request on.

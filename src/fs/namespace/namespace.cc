@@ -14,7 +14,7 @@ Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
   if (place.file == FileKind::chunk_directory) return lookup_chunk(parent, place, name);
   if (place.file != FileKind::itself || node.kind == NodeKind::file)
     return fail(ENOTDIR, "{}: not a directory", node.path);
-  if (const std::optional<FileKind> file = metadata_named(place, name)) return metadata_.attributes(node, *file);
+  if (const std::optional<FileKind> file = metadata_named(place, name)) return metadata_.looked_up(node, *file);
   if (node.kind == NodeKind::control) return name == "view" ? attributes(mount_.nodes.views().ino()) : not_there();
   if (node.kind == NodeKind::views) {
     const std::optional<View> view = view_named(name);

@@ -30,7 +30,7 @@ class Namespace {
         metadata_(metadata) {}
 
   /// ENOENT without a reason for an absent name, which is no failure; and the errors of the source, after which known()
-  /// tells what the name must be.
+  /// tells what the name must be. `st_size` may be MetadataView::kUnknownSize: attributes() tells it.
   Result<struct stat> lookup(Ino parent, std::string_view name);
   /// Whether the kernel may cache that a name is absent: it can appear only through requests of this mount.
   [[nodiscard]] bool remembers_absence(Ino parent, std::string_view name);

@@ -95,7 +95,7 @@ Nodes::Nodes(const Entry& root, View shown) : shown_(shown) {
     node.path = std::move(path);
     node.parent = parent;
     const Node* added = add(std::move(node));
-    by_path_.erase(added->path);  // a dataset may have an object of this name
+    forget_path(*added);  // a dataset may have an object of this name
     return added;
   };
   // Slots 0, 1, 2, as described in the header.
@@ -131,7 +131,7 @@ const Node* Nodes::add(Node node) {
   nodes_.push_back(std::move(node));
   const Node* added = &nodes_.back();
   slots_.push_back(added);
-  by_path_[added->path][static_cast<size_t>(added->view)] = added;
+  note_path(*added);
   return added;
 }
 
@@ -225,13 +225,22 @@ const Node* Nodes::find(const std::string& path) const {
   return found == by_path_.end() ? nullptr : found->second[kDecoded];
 }
 
-std::vector<Ino> Nodes::variables() const {
+std::vector<const Node*> Nodes::above(const Node& node) const {
   const SharedLock lock(mutex_);
-  std::vector<Ino> inodes;
-  for (const auto& [path, views] : by_path_)
-    for (const Node* node : views)
-      if (node != nullptr && node->kind == NodeKind::variable) inodes.push_back(node->ino());
-  return inodes;
+  std::vector<const Node*> directories;
+  for (const Node* at = current(node); at != nullptr && (at = holder(*at)) != nullptr;) directories.push_back(at);
+  return directories;
+}
+
+Ino Nodes::dataset_of(const Node& node) const {
+  const SharedLock lock(mutex_);
+  if (slots_.front()->kind != NodeKind::folder) return kRootIno;
+  for (const Node* at = current(node); at != nullptr;) {
+    const Node* const directory = holder(*at);
+    if (directory != nullptr && directory->kind == NodeKind::folder) return at->key();
+    at = directory;
+  }
+  return kRootIno;
 }
 
 Result<Nodes::Slots> Nodes::reserve(uint64_t slot, const std::string& path, uint64_t chunks) {
@@ -304,6 +313,11 @@ void Nodes::assign(const Slots& slots, const Node* node) {
 /// The node as it is now, at its present path; null if it was removed.
 const Node* Nodes::current(const Node& node) const { return slots_[node.slot]; }
 
+/// The directory that holds a node; null for the root of a view.
+const Node* Nodes::holder(const Node& node) const {
+  return node.is_root() ? nullptr : slots_[node.parent >> kLocalBits];
+}
+
 Nodes::InViews Nodes::views_of(const Node& node) const {
   const Node* now = current(node);
   if (now == nullptr) return {};
@@ -313,11 +327,14 @@ Nodes::InViews Nodes::views_of(const Node& node) const {
 
 std::vector<const Node*> Nodes::at_or_below(const std::string& path) const {
   std::vector<const Node*> found;
-  for (const auto& [other, views] : by_path_) {
-    if (!other.starts_with(path) || (other.size() != path.size() && other[path.size()] != '/')) continue;
+  const auto add_views = [&](const InViews& views) {
     for (const Node* node : views)
       if (node != nullptr) found.push_back(node);
-  }
+  };
+  if (const auto itself = by_path_.find(path); itself != by_path_.end()) add_views(itself->second);
+  const std::string below = path + "/";
+  for (auto at = sorted_paths_.lower_bound(below); at != sorted_paths_.end() && at->starts_with(below); ++at)
+    add_views(by_path_.find(std::string(*at))->second);
   return found;
 }
 
@@ -332,7 +349,7 @@ void Nodes::replace(const Node& old, Node node) {
     assign(more->second.chunks, added);
     assign(more->second.directories, added);
   }
-  by_path_[added->path][static_cast<size_t>(added->view)] = added;
+  note_path(*added);
 }
 
 void Nodes::drop(const Node& node) {
@@ -345,11 +362,19 @@ void Nodes::drop(const Node& node) {
   forget_path(node);
 }
 
+void Nodes::note_path(const Node& node) {
+  const auto [views, is_new] = by_path_.try_emplace(node.path);
+  if (is_new) sorted_paths_.insert(views->first);
+  views->second[static_cast<size_t>(node.view)] = &node;
+}
+
 void Nodes::forget_path(const Node& node) {
   const auto views = by_path_.find(node.path);
   if (views == by_path_.end()) return;
   views->second[static_cast<size_t>(node.view)] = nullptr;
-  if (views->second == InViews{}) by_path_.erase(views);
+  if (views->second != InViews{}) return;
+  sorted_paths_.erase(views->first);
+  by_path_.erase(views);
 }
 
 void Nodes::become_variable(const Node& group, ObjectId variable, std::span<const FormerGroup> former) {

@@ -24,6 +24,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -167,8 +168,10 @@ class Nodes {
   [[nodiscard]] std::vector<const Node*> in_all_views(const Node& node) const;
   /// The node of a path in the decoded view; null if it was not looked up.
   [[nodiscard]] const Node* find(const std::string& path) const;
-  /// The inode numbers of all variables that were looked up, in all views.
-  [[nodiscard]] std::vector<Ino> variables() const;
+  /// The directories that hold a node, in its view, from the inside to the root; none if it was removed.
+  [[nodiscard]] std::vector<const Node*> above(const Node& node) const;
+  /// The key of the dataset that holds a node: of the directory in the innermost folder above it, else of the root.
+  [[nodiscard]] Ino dataset_of(const Node& node) const;
   /// The inode number of a chunk; reserves more slots for a variable of more than 2^40 - 16 chunks. ENFILE.
   Result<Ino> chunk_ino(const Node& variable, uint64_t number, uint64_t count);
   /// The inode number of a directory of chunks. `count`: of all of them. ENFILE.
@@ -211,7 +214,9 @@ class Nodes {
   using InViews = std::array<const Node*, kViews>;  // null: not looked up in this view
 
   [[nodiscard]] const Node* current(const Node& node) const CODECFS_REQUIRES_SHARED(mutex_);
+  [[nodiscard]] const Node* holder(const Node& node) const CODECFS_REQUIRES_SHARED(mutex_);
   [[nodiscard]] InViews views_of(const Node& node) const CODECFS_REQUIRES_SHARED(mutex_);
+  void note_path(const Node& node) CODECFS_REQUIRES(mutex_);
 
   const Node* add(Node node) CODECFS_REQUIRES(mutex_);
   void replace(const Node& old, Node node) CODECFS_REQUIRES(mutex_);
@@ -226,6 +231,7 @@ class Nodes {
   std::deque<Node> nodes_ CODECFS_GUARDED_BY(mutex_);          // which are immutable
   std::vector<const Node*> slots_ CODECFS_GUARDED_BY(mutex_);  // null: removed
   std::unordered_map<std::string, InViews> by_path_ CODECFS_GUARDED_BY(mutex_);
+  std::set<std::string_view> sorted_paths_ CODECFS_GUARDED_BY(mutex_);  // its keys: those below a path are together
   std::unordered_map<uint64_t, MoreSlots> more_slots_ CODECFS_GUARDED_BY(mutex_);  // by the slot of a variable
   struct Directory {
     uint64_t variable = 0;  // slot

@@ -1,6 +1,5 @@
 #include "fs/views/change_notifier.h"
 
-#include <chrono>
 #include <map>
 
 #include "backends/api/names.h"
@@ -9,8 +8,6 @@
 #include "fs/views/array_names.h"
 
 namespace codecfs::fs {
-namespace {}  // namespace
-
 void ChangeNotifier::chunk_changed(const Node& node, uint64_t number, Ino written_through) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
   if (!view) return;
@@ -138,42 +135,37 @@ void ChangeNotifier::chunks_changed_outside(const Node& node, const Variable& fa
 }
 
 void ChangeNotifier::metadata_changed(const Node& node, bool wait) {
-  metadata_changed_at_ = std::chrono::steady_clock::now();
+  mount_.metadata_given.note_change();
   mount_.dataset.forget(node.object);
   forget_xattrs(node);
   forms_.forget(node);
   forms_.forget_zmetadata();
+  const Ino dataset = mount_.nodes.dataset_of(node);
+  const auto tell = [this](Ino ino) { text_changed(ino, false); };
   std::vector<Ino> changed;
   for (const Node* shown : mount_.nodes.in_all_views(node)) {
     for (const NamedFile& file : files_of(*shown))
       if (!shows_arrays(shown->view)) changed.push_back(shown->ino(file.kind));
-    for (const Node* at = shown; !at->is_root();) {
-      const Result<Place> parent = mount_.nodes.at(at->parent);
-      if (!parent) break;
-      at = parent->node;
-      changed.push_back(at->ino(is_zarr3(at->view) ? FileKind::zarr_json : FileKind::zmetadata));
-    }
+    for (const Node* above : mount_.nodes.above(*shown))
+      mount_.metadata_given.take(dataset, above->ino(is_zarr3(above->view) ? FileKind::zarr_json : FileKind::zmetadata),
+                                 tell);
   }
   // Invalidations keep their order, so waiting for the last one waits for all.
-  for (size_t i = 0; i < changed.size(); ++i)
-    mount_.kernel->content_changed(changed[i], wait && i + 1 == changed.size());
+  for (size_t i = 0; i < changed.size(); ++i) text_changed(changed[i], wait && i + 1 == changed.size());
+}
+
+void ChangeNotifier::text_changed(Ino file, bool wait) {
+  ++mount_.stats.metadata_notices;
+  mount_.kernel->content_changed(file, wait);
 }
 
 void ChangeNotifier::layout_changed(const Node& node, bool wait) {
   if (!mount_.dataset.source().shares_metadata()) return metadata_changed(node, wait);
-  metadata_changed_at_ = std::chrono::steady_clock::now();
+  mount_.metadata_given.note_change();
   mount_.dataset.forget_all();
   mount_.xattrs.clear();
   forms_.forget_all();
-  if (!mount_.kernel->has_kernel()) return metadata_changed(node, wait);  // the rest grows with the number of variables
-  const std::string top = path_of_dataset(node);
-  for (const Ino directory : mount_.nodes.variables()) {
-    const Result<Place> place = mount_.nodes.at(directory);
-    if (!place || !place->node->path.starts_with(top)) continue;
-    const Ino first = directory - static_cast<Ino>(FileKind::itself);
-    for (const FileKind file : {FileKind::zarray, FileKind::zattrs, FileKind::zarr_json})
-      mount_.kernel->content_changed(first + static_cast<Ino>(file), false);
-  }
+  mount_.metadata_given.take_all(mount_.nodes.dataset_of(node), [this](Ino ino) { text_changed(ino, false); });
   metadata_changed(node, wait);
 }
 
@@ -246,9 +238,7 @@ void ChangeNotifier::forget_xattrs(const Node& node) {
 
 /// Whether a metadata file is open for writing, or its content has just changed.
 bool ChangeNotifier::is_in_motion(Ino ino) {
-  constexpr std::chrono::seconds kMotion{2};
-  return mount_.staged_files.find(ino) != nullptr ||
-         std::chrono::steady_clock::now() - metadata_changed_at_.load() < kMotion;
+  return mount_.staged_files.find(ino) != nullptr || mount_.metadata_given.is_changing();
 }
 
 /// The same of all chunks of a view of a variable.
@@ -271,16 +261,6 @@ void ChangeNotifier::array_file_changed(const Node& shown, const VariableView& v
   mount_.times.set(shown.ino(FileKind::array), {}, now());
   mount_.kernel_pages.await_quiet(shown.ino(FileKind::array));
   if (range.size > 0) mount_.kernel->part_changed(shown.ino(FileKind::array), range.offset, range.size, true);
-}
-
-std::string ChangeNotifier::path_of_dataset(const Node& node) const {
-  for (const Node* at = &node; !at->is_root();) {
-    const Result<Place> parent = mount_.nodes.at(at->parent);
-    if (!parent) break;
-    if (parent->node->kind == NodeKind::folder) return at->path + "/";
-    at = parent->node;
-  }
-  return {};
 }
 
 ChangedNames::~ChangedNames() {

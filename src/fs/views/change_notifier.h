@@ -2,8 +2,6 @@
 // What a change in one view means for the others: drops the caches that are derived from what changed, and tells the
 // kernel. Thread-safe; no lock of this mount is held while the kernel is awaited, except where a function says so.
 
-#include <atomic>
-#include <chrono>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,7 +36,7 @@ class ChangeNotifier {
 
   /// Invalidates the metadata of an object, in the caches and in the kernel.
   void metadata_changed(const Node& node, bool wait = true);
-  /// As metadata_changed(), also of all variables if the source shares metadata between them.
+  /// As metadata_changed(), also of all variables of the dataset if the source shares metadata between them.
   void layout_changed(const Node& node, bool wait = true);
   void forget_xattrs(const Node& node);
   /// Whether a metadata file is open for writing, or its content has just changed.
@@ -53,16 +51,14 @@ class ChangeNotifier {
   void chunk_gone(const Node& node, uint64_t number, bool wait);
 
  private:
+  void text_changed(Ino file, bool wait);
   void names_in_range_changed(const Node& shown, const Variable& facts, const ChunkRange& range, Ino first);
   void contents_changed(const Node& shown, Ino first, uint64_t count);
   void former_files_changed(Ino chunk, Ino written_through = 0);
   void array_file_changed(const Node& shown, const VariableView& view, uint64_t chunk);
-  /// The common prefix of the paths of all objects in the same dataset of a folder; empty without a folder.
-  [[nodiscard]] std::string path_of_dataset(const Node& node) const;
 
   MountContext& mount_;
   EncodedForms& forms_;
-  std::atomic<std::chrono::steady_clock::time_point> metadata_changed_at_{};
 };
 
 /// Names of a directory that have changed, and with them its times. The destructor invalidates them in the other views.

@@ -29,6 +29,7 @@ std::optional<FileKind> metadata_named(const Place& directory, std::string_view 
 }
 
 Result<Text> MetadataView::text_of(const Node& node, FileKind file) {
+  note_given(node, file);
   switch (file) {
     case FileKind::filters: return std::make_shared<const std::string>(filters_text());
     case FileKind::log: return std::make_shared<const std::string>(log::recent());
@@ -61,6 +62,15 @@ Result<Text> MetadataView::text_of(const Node& node, FileKind file) {
       return not_there();  // _Codecs tells the chain; no spec can
     default: return not_there();
   }
+}
+
+/// For files whose texts change with other objects. Must be called before the text is made.
+void MetadataView::note_given(const Node& node, FileKind file) {
+  if (!mount_.kernel->has_kernel() || mount_.read_only) return;
+  const bool is_of_variable = file == FileKind::zarray || file == FileKind::zattrs || file == FileKind::zarr_json;
+  const bool is_shared = node.kind == NodeKind::variable && is_of_variable && mount_.dataset.source().shares_metadata();
+  if (is_shared || is_consolidated(node, file))
+    mount_.metadata_given.add(mount_.nodes.dataset_of(node), node.ino(file));
 }
 
 /// zarr.json. EOPNOTSUPP for a variable that Zarr v3 cannot describe.
@@ -110,7 +120,27 @@ Result<struct stat> MetadataView::attributes(const Node& node, FileKind file) {
   // A variable that Zarr v3 cannot describe is shown all the same; opening the file says why.
   const bool is_shown = text || (file == FileKind::zarr_json && text.error().code == EOPNOTSUPP);
   if (!is_shown) return pass_on(text);
+  mount_.metadata_given.add_size(node.ino(file));
   return inodes_.make(node, node.ino(file), S_IFREG, text ? (*text)->size() : 0);
+}
+
+bool MetadataView::defers_size(const Node& node, FileKind file) const {
+  if (!mount_.kernel->has_kernel() || mount_.read_only || mount_.coherent) return false;
+  if (is_consolidated(node, file)) return true;
+  // HDF5's names of dimensions: after each change of names they are made anew from all objects of the file.
+  const bool has_names = file == FileKind::zattrs || file == FileKind::zarr_json;
+  return node.kind == NodeKind::variable && has_names && mount_.dataset.source().shares_metadata() &&
+         mount_.metadata_given.is_changing();
+}
+
+Result<struct stat> MetadataView::looked_up(const Node& node, FileKind file) {
+  const Ino ino = node.ino(file);
+  if (!defers_size(node, file) || mount_.staged_files.find(ino) != nullptr) return attributes(node, file);
+  if (mount_.overlay.state_of(node).hidden.contains(file)) return not_there();
+  mount_.metadata_given.add_name(ino);
+  struct stat status = inodes_.make(node, ino, S_IFREG, 0);
+  status.st_size = kUnknownSize;
+  return status;
 }
 
 std::string MetadataView::stats_text() {

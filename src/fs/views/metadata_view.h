@@ -31,11 +31,22 @@ class MetadataView {
   [[nodiscard]] bool has_control(FileKind file) const { return file != FileKind::references || references_.exists(); }
   /// ENOENT if the directory has no such file, or hides it.
   Result<struct stat> attributes(const Node& node, FileKind file);
+  /// The same for a lookup: where defers_size(), `st_size` is kUnknownSize.
+  Result<struct stat> looked_up(const Node& node, FileKind file);
+  static constexpr off_t kUnknownSize = -1;
+  /// Whether the size of a file is told only when it is asked for: it takes the reading of other objects, and `rm -r`
+  /// looks up each file that it removes, so the removal of n objects would read n * n.
+  [[nodiscard]] bool defers_size(const Node& node, FileKind file) const;
+  /// Whether a file tells of everything below its group.
+  static bool is_consolidated(const Node& node, FileKind file) {
+    return file == FileKind::zmetadata || (file == FileKind::zarr_json && node.kind == NodeKind::group);
+  }
 
  private:
   [[nodiscard]] std::string stats_text();
   Result<Text> zarr_json_of(const Node& node);
   void look_below(const Node& group);
+  void note_given(const Node& node, FileKind file);
 
   MountContext& mount_;
   EncodedForms& forms_;

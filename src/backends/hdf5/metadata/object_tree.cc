@@ -112,7 +112,7 @@ Result<Handle> ObjectTree::open_group(ObjectId group) const {
 Result<Handle> ObjectTree::open_with_path(ObjectId group) const {
   CODECFS_ASSIGN(const Handle by_address, open_group(group));
   std::string path;
-  for (ObjectId at = group; at != kRoot; at = nodes_[at].parent) path = fmt::format("/{}{}", nodes_[at].name, path);
+  for (const std::string* const name : names_to(group)) path += "/" + *name;
   Handle handle(H5Gopen2(file_, path.empty() ? "/" : path.c_str(), H5P_DEFAULT));
   ObjectInfo info;
   if (!handle || !object_info(handle.get(), info)) return fail_library(EIO, "{} cannot be opened", this->path(group));
@@ -122,9 +122,16 @@ Result<Handle> ObjectTree::open_with_path(ObjectId group) const {
 
 std::string ObjectTree::path(ObjectId object) const {
   std::string path;
-  for (; object != kRoot; object = nodes_[object].parent)
-    path = fmt::format("/{}{}", as_utf8(nodes_[object].name), path);
+  for (const std::string* const name : names_to(object)) path += "/" + as_utf8(*name);
   return path.empty() ? "/" : path;
+}
+
+// The names of the links from the root to an object.
+std::vector<const std::string*> ObjectTree::names_to(ObjectId object) const {
+  std::vector<const std::string*> names;
+  for (; object != kRoot; object = nodes_[object].parent) names.push_back(&nodes_[object].name);
+  std::ranges::reverse(names);
+  return names;
 }
 
 Result<> ObjectTree::for_each(ObjectId group, const std::function<void(const Link&, Result<Entry>)>& visit) {

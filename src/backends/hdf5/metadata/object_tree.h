@@ -129,6 +129,7 @@ class ObjectTree {
   [[nodiscard]] std::string relative_target(ObjectId group, std::string_view path) const;
   [[nodiscard]] bool is_this_file(std::string_view file_name) const;
   void update_path(uint64_t address);
+  [[nodiscard]] std::vector<const std::string*> names_to(ObjectId object) const;
   [[nodiscard]] std::optional<std::string> place_path(uint64_t address) const;
 
   hid_t file_ = H5I_INVALID_HID;

@@ -260,17 +260,23 @@ Result<> TreeWriter::set_attributes(ObjectId object, const Dataset* dataset, std
 }
 
 Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, std::span<const std::string> names) {
-  CODECFS_ASSIGN(const std::vector<std::string> shown, dimensions_.names(variable, dataset));
-  if (names.size() != shown.size())
-    return fail(EINVAL, "{}: {} names for {} dimensions", dataset.name(), names.size(), shown.size());
+  const size_t shown_rank = dataset.facts().grid.rank();
+  if (names.size() != shown_rank)
+    return fail(EINVAL, "{}: {} names for {} dimensions", dataset.name(), names.size(), shown_rank);
   const size_t rank = dataset.rank();
-  if (std::ranges::equal(names, shown)) {
-    // A shown name may be inferred from the length alone; a generated one is not a name.
-    const auto is_made_up = [](const std::string& name) { return name.starts_with("phony_dim_"); };
-    const auto scales = attached_scales(dataset.id(), rank);
-    const bool attached = !scales.empty() && std::ranges::all_of(scales, [](const auto& at) { return !at.empty(); });
-    if (rank == 0 || attached || is_dimension_scale(dataset.id()) || std::ranges::any_of(names, is_made_up)) return {};
+  // A shown name may be inferred from the length alone; a generated one is not a name.
+  const auto is_made_up = [](const std::string& name) { return name.starts_with("phony_dim_"); };
+  const auto scales = attached_scales(dataset.id(), rank);
+  const bool attached = !scales.empty() && std::ranges::all_of(scales, [](const auto& at) { return !at.empty(); });
+  const bool stays_if_equal =
+      rank == 0 || attached || is_dimension_scale(dataset.id()) || std::ranges::any_of(names, is_made_up);
+  // Names that the file does not store are found by a walk through all of it: not where they do not matter, as for each
+  // new variable that gets its dimensions.
+  std::vector<std::string> shown;
+  if (stays_if_equal || shown_rank > rank) {
+    CODECFS_ASSIGN(shown, dimensions_.names(variable, dataset));
   }
+  if (stays_if_equal && std::ranges::equal(names, shown)) return {};
   for (size_t d = rank; d < names.size(); ++d)
     if (names[d] != shown[d])
       return fail(EINVAL, "{}: dimension {} belongs to the type of its elements and has no name in HDF5",

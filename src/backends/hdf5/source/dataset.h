@@ -106,6 +106,8 @@ class Dataset {
   [[nodiscard]] bool is_direct() const { return facts_.storage == Storage::chunked && direct_ && !mapped_.text; }
   /// Changes the stored shape to the shown one.
   Result<> store_shape();
+  /// Whether it was shown with another shape than the stored one when it was opened.
+  [[nodiscard]] bool is_longer() const { return longer_; }
   /// Overwrites a stored chunk with fill.
   Result<> remove_chunk(uint64_t number);
   /// Stores encoded bytes, and ensures that the chunk index gets this filter mask. Under the LibraryLock.

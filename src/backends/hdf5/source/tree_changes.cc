@@ -90,9 +90,14 @@ Result<> TreeChanges::set_attributes(ObjectId id, std::span<const Attribute> set
 }
 
 Result<> TreeChanges::set_dimensions(ObjectId id, std::span<const std::string> names) {
-  // The new dimensions may be shorter than the shown shape.
-  CODECFS_ASSIGN(const std::vector<std::string> before, dimension_names(id));
-  if (!std::ranges::equal(before, names)) CODECFS_TRY(store_shape(id));
+  // The new dimensions may be shorter than the shown shape. Where that is the stored one, the names before need not be
+  // known: finding them may take a walk through the whole file.
+  CODECFS_ASSIGN(const bool is_longer,
+                 datasets_.with(id, [](const Dataset& dataset) -> Result<bool> { return dataset.is_longer(); }));
+  if (is_longer) {
+    CODECFS_ASSIGN(const std::vector<std::string> before, dimension_names(id));
+    if (!std::ranges::equal(before, names)) CODECFS_TRY(store_shape(id));
+  }
   return change<LibraryLock>([&](TreeWriter& writer) CODECFS_REQUIRES(datasets_.mutex()) -> Result<> {
     CODECFS_ASSIGN(const DatasetPtr dataset, datasets_.get_locked(id));
     return writer.set_dimensions(id, *dataset, names);

@@ -165,6 +165,7 @@ Result<std::string> Hierarchy::free_name(const std::string& group, std::string_v
 }
 
 Result<bool> Hierarchy::forms_cycle(const std::string& group, const std::string& key) const {
+  if (!store_.passes_link(key)) return false;
   CODECFS_ASSIGN(const auto status, store_.stat(key));
   for (std::string above = group; status; above = holder_of(above)) {
     CODECFS_ASSIGN(const auto holder, store_.stat(above));

@@ -3,8 +3,8 @@
 // removed objects are never reused. Thread-safe.
 
 #include <deque>
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "backends/api/source.h"
@@ -73,14 +73,16 @@ class ObjectTable {
 
   std::vector<ObjectId> ids_below(const std::string& key) const CODECFS_REQUIRES_SHARED(mutex_) {
     std::vector<ObjectId> ids;
-    for (ObjectId id = 0; id < objects_.size(); ++id)
-      if (objects_[id].exists && is_at_or_below(objects_[id].object.key, key)) ids.push_back(id);
+    if (const auto itself = ids_.find(key); itself != ids_.end() && !key.empty()) ids.push_back(itself->second);
+    const std::string below = key.empty() ? key : key + "/";
+    for (auto at = ids_.lower_bound(below); at != ids_.end() && at->first.starts_with(below); ++at)
+      ids.push_back(at->second);
     return ids;
   }
 
   mutable SharedMutex mutex_;
   std::deque<Row> objects_ CODECFS_GUARDED_BY(mutex_);
-  std::unordered_map<std::string, ObjectId> ids_ CODECFS_GUARDED_BY(mutex_);  // of existing objects
+  std::map<std::string, ObjectId> ids_ CODECFS_GUARDED_BY(mutex_);  // of existing objects
 };
 
 }  // namespace codecfs::zarr

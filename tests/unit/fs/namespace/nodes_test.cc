@@ -115,13 +115,32 @@ TEST(Nodes, WhatIsRemovedIsStaleAndItsNameIsFree) {
   const Node* group = *nodes.child(root, entry("g", EntryKind::group, 1));
   const Node* inner = *nodes.child(*group, entry("v", EntryKind::variable, 2));
   const Node* other = *nodes.child(root, entry("gg", EntryKind::group, 3));
+  std::vector<const Node*> alike;  // around "g/" in the order of bytes
+  for (const char* name : {"g-", "g.", "g0", "f"})
+    alike.push_back(*nodes.child(root, entry(name, EntryKind::group, 9)));
   const Ino chunk = *nodes.chunk_ino(*inner, 7, 10);
   nodes.remove(*group);
+  for (const Node* each : alike) EXPECT_EQ(nodes.at(each->ino())->node, each) << each->path;
   EXPECT_EQ(nodes.at(group->ino()).error().code, ESTALE);
   EXPECT_EQ(nodes.at(inner->ino()).error().code, ESTALE);
   EXPECT_EQ(nodes.at(chunk).error().code, ESTALE);
   EXPECT_EQ(nodes.at(other->ino())->node, other);
   EXPECT_NE((*nodes.child(root, entry("g", EntryKind::group, 1)))->ino(), group->ino());
+}
+
+TEST(Nodes, TheDirectoriesAboveANodeAreThoseOfItsView) {
+  Nodes nodes(entry("", EntryKind::folder), View::decoded);
+  const Node& root = *nodes.at(kRootIno)->node;
+  const Node& encoded = nodes.view_entry(View::encoded);
+  const Node* dataset = *nodes.child(encoded, entry("a.h5", EntryKind::group, 1));
+  const Node* inner = *nodes.child(*dataset, entry("g", EntryKind::group, 2));
+  EXPECT_EQ(nodes.above(*inner), (std::vector<const Node*>{dataset, &encoded}));
+  EXPECT_EQ(nodes.above(root), std::vector<const Node*>());
+  EXPECT_EQ(nodes.dataset_of(*inner), dataset->key());
+  EXPECT_EQ(nodes.dataset_of(*dataset), dataset->key());
+  EXPECT_EQ(nodes.dataset_of(*nodes.find("/a.h5/g")), dataset->key()) << "the same in all views";
+  const Node* plain = *nodes.child(root, entry("b", EntryKind::folder, 3));
+  EXPECT_EQ(nodes.dataset_of(*plain), plain->key());
 }
 
 TEST(Nodes, WhatIsMovedKeepsItsNumbers) {

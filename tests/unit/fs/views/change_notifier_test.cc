@@ -182,7 +182,10 @@ TEST_F(ChangeNotifierTest, ANewNameIsToldInTheOtherViews) {
 }
 
 TEST_F(ChangeNotifierTest, MetadataIsInvalidatedInBothViewsAndInAllZmetadataAbove) {
-  for (const View view : {View::decoded, View::encoded}) known_[view] = ino("/g/deep", view);
+  for (const View view : {View::decoded, View::encoded}) {
+    known_[view] = ino("/g/deep", view);
+    for (const std::string above : {"", "/g"}) read(above + "/.zmetadata", view);
+  }
   Components parts(mount());
   kernel_.take();
   parts.notifier.metadata_changed(node("/g/deep"));
@@ -197,7 +200,10 @@ TEST_F(ChangeNotifierTest, MetadataIsInvalidatedInBothViewsAndInAllZmetadataAbov
   }
   EXPECT_TRUE(kernel_.has_waited_for(notices.back()));
   EXPECT_EQ(notices.size(), 12);
-  for (const View view : {View::decoded3, View::encoded3}) known_[view] = ino("/g/deep", view);
+  for (const View view : {View::decoded3, View::encoded3}) {
+    known_[view] = ino("/g/deep", view);
+    for (const std::string above : {"", "/g"}) read(above + "/zarr.json", view);
+  }
   parts.notifier.metadata_changed(node("/g/deep"));
   for (const View view : {View::decoded3, View::encoded3}) {
     EXPECT_TRUE(kernel_.has(Kernel::content(file(view, FileKind::zarr_json))));
@@ -210,6 +216,7 @@ TEST_F(ChangeNotifierTest, SharedMetadataIsInvalidatedOfAllVariables) {
   source_->has_shared_metadata = true;
   const Ino other = ino("/g/deep");
   const Ino changed = ino("/v");
+  ino("/g/deep/.zattrs");
   Components parts(mount());
   kernel_.take();
   parts.notifier.layout_changed(node("/v"));
@@ -219,6 +226,30 @@ TEST_F(ChangeNotifierTest, SharedMetadataIsInvalidatedOfAllVariables) {
   kernel_.take();
   parts.notifier.layout_changed(node("/v"));
   EXPECT_FALSE(kernel_.has(Kernel::content(other + static_cast<Ino>(FileKind::zattrs) - 1)));
+}
+
+TEST_F(ChangeNotifierTest, ChangesOfNamesTakeAsManyNoticesWhateverTheKernelKnows) {
+  source_->has_shared_metadata = true;
+  constexpr int kVariables = 50;
+  for (int i = 0; i < kVariables; ++i) {
+    source_->add_variable(fmt::format("/v{}", i), text_variable({8}, {4}));
+    ino(fmt::format("/v{}/.zattrs", i));
+  }
+  read("/.zmetadata");
+  Components parts(mount());
+  kernel_.take();
+  parts.notifier.layout_changed(node("/v"));
+  EXPECT_GE(kernel_.take().size(), kVariables) << "the kernel may have the size of each";
+  for (int i = 0; i < kVariables; ++i) parts.notifier.layout_changed(node("/v"));
+  EXPECT_LT(kernel_.take().size(), 10 * kVariables) << "it was told of these";
+  EXPECT_TRUE(find("/v7/.zattrs"));
+  EXPECT_EQ(find("/v7/.zattrs")->st_size, MetadataView::kUnknownSize) << "names are changing";
+  EXPECT_TRUE(mount().metadata_given.lacks_size(ino("/v7/.zattrs")));
+  EXPECT_GT(fs().names().attributes(ino("/v7/.zattrs"))->st_size, 0);
+  EXPECT_FALSE(mount().metadata_given.lacks_size(ino("/v7") + static_cast<Ino>(FileKind::zattrs) - 1));
+  kernel_.take();
+  parts.notifier.layout_changed(node("/v"));
+  EXPECT_TRUE(kernel_.has(Kernel::content(ino("/v7") + static_cast<Ino>(FileKind::zattrs) - 1)));
 }
 
 TEST_F(ChangeNotifierTest, ReencodingChangesEncodedContentsAndDecodedAttributes) {
