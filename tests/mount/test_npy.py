@@ -2,6 +2,7 @@
 read of the source is the same, before and after."""
 import contextlib
 import errno
+import json
 import mmap
 import os
 import random
@@ -275,6 +276,52 @@ def test_a_page_fault_decodes_one_chunk(mount, tmp_path):
     assert mapped[10, 4 << 20] == 10
     assert m.stats()["chunks_decoded"] == 2
     del mapped
+
+
+@pytest.mark.parametrize("kind", ["contiguous", "chunks", "zarr"])
+def test_random_elements_of_large_chunks_take_no_whole_chunks(mount, tmp_path, kind):
+    """Where nothing has to be decoded."""
+    in_chunk, count = 1 << 20, 1 << 28  # elements: chunks of 4 MiB, an array of 1 GiB
+    random_numbers = np.random.default_rng(7)
+    stored = sorted(random_numbers.choice(count // in_chunk, 12, replace=False).tolist())
+    values = {n: random_numbers.integers(-1 << 30, 1 << 30, in_chunk, "i4") for n in stored}
+    if kind == "zarr":
+        path = tmp_path / "large.zarr"
+        (path / "v").mkdir(parents=True)
+        (path / ".zgroup").write_text('{"zarr_format": 2}')
+        (path / "v/.zarray").write_text(json.dumps(
+            {"zarr_format": 2, "shape": [count], "chunks": [in_chunk], "dtype": "<i4", "compressor": None, "filters": None,
+             "order": "C", "fill_value": -5}))
+        for n in stored:
+            (path / f"v/{n}").write_bytes(values[n].tobytes())
+    else:
+        path = tmp_path / "large.h5"
+        with h5py.File(path, "w") as f:
+            layout = {} if kind == "contiguous" else {"chunks": (in_chunk,)}
+            d = f.create_dataset("v", (count,), "i4", fillvalue=0 if kind == "contiguous" else -5, **layout)
+            for n in stored:
+                d[n * in_chunk:(n + 1) * in_chunk] = values[n]
+    m = mount(path, "ro")
+    before = m.stats()["bytes_stored"]
+    reads = 0
+    with open(m.path / ".codecfs/view/raw/v", "rb") as file:
+        for _ in range(3):
+            for n in random_numbers.permutation(stored).tolist():
+                at = int(random_numbers.integers(in_chunk - 8))
+                got = os.pread(file.fileno(), 32, (n * in_chunk + at) * 4)
+                assert got == values[n][at:at + 8].tobytes(), (n, at)
+                reads += 1
+    each = (m.stats()["bytes_stored"] - before) / reads
+    assert each < 256 << 10, each
+    # Sequential readers get the same, and so does one that maps the file.
+    n = stored[5]
+    with open(m.path / ".codecfs/view/raw/v", "rb") as file:
+        file.seek(n * in_chunk * 4)
+        assert file.read(in_chunk * 4) == values[n].tobytes()
+    mapped = np.memmap(m.path / ".codecfs/view/raw/v", "i4", "r")
+    for n in stored:
+        at = int(random_numbers.integers(in_chunk))
+        assert mapped[n * in_chunk + at] == values[n][at]
 
 
 def test_a_sparse_array_of_any_size(mount, tmp_path):

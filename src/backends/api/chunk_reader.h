@@ -54,6 +54,12 @@ class ChunkReader {
   virtual Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) = 0;
   /// Reads and decodes one chunk. ENOENT if it is not stored.
   virtual Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number) = 0;
+  /// A part of a decoded chunk, if the source can read it without the rest: chunks without filters are stored so. None
+  /// if it cannot, or the chunk is not stored. `offset` + `size` is at most Variable::chunk_bytes.
+  virtual Result<std::optional<Buffer>> read_part(ObjectId, uint64_t /*number*/, uint64_t /*offset*/,
+                                                  uint64_t /*size*/) {
+    return std::optional<Buffer>();
+  }
   /// These chunks will be read soon: a source that waits for a network requests them together. May wait for their
   /// places. Errors show again when the chunks are read.
   virtual Result<> expect(ObjectId, std::span<const uint64_t> /*numbers*/) { return {}; }

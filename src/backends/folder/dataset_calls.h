@@ -48,6 +48,9 @@ class DatasetCalls : public Source {
   Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override {
     return reading_chunks<&Source::fetch_chunk>(id, number);
   }
+  Result<std::optional<Buffer>> read_part(ObjectId id, uint64_t number, uint64_t offset, uint64_t size) override {
+    return reading_chunks<&Source::read_part>(id, number, offset, size);
+  }
   Result<> expect(ObjectId id, std::span<const uint64_t> numbers) override {
     return reading_chunks<&Source::expect>(id, numbers);
   }

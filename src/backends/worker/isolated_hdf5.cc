@@ -108,6 +108,7 @@ class IsolatedHdf5 final : public Source {
     return client_.call<std::vector<uint64_t>>(Call::stored_chunks, id, from, limit);
   }
   Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override;
+  Result<std::optional<Buffer>> read_part(ObjectId id, uint64_t number, uint64_t offset, uint64_t size) override;
   Result<> expect(ObjectId id, std::span<const uint64_t> numbers) override;
   Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
     CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
@@ -404,6 +405,22 @@ Result<std::optional<Buffer>> IsolatedHdf5::read_directly(const ChunkIndex::Foun
   if (!is_read || !index_->is_current(found)) return std::nullopt;
   repeat_element(facts.fill, piece.mutable_bytes().subspan(inside.size()));
   return piece;
+}
+
+Result<std::optional<Buffer>> IsolatedHdf5::read_part(ObjectId id, uint64_t number, uint64_t offset, uint64_t size) {
+  CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
+  const hdf5::StoredPlace& place = found.place;
+  if (offset > place.size || size > place.size - offset) return std::nullopt;
+  if (place.kind != Kind::piece) {
+    if (place.kind != Kind::encoded || !place.is_exact) return std::nullopt;
+    CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.numbered(id, found.layout));
+    if (!known) return std::nullopt;
+    const Variable& facts = known->second.facts();
+    if (!facts.filters.empty() || facts.chunk_bytes != place.size) return std::nullopt;
+  }
+  CODECFS_ASSIGN(auto bytes, bytes_.read(place.offset + offset, size));
+  if (!bytes || !index_->is_current(found)) return std::nullopt;
+  return bytes;
 }
 
 Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {

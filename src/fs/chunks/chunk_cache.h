@@ -48,6 +48,7 @@ class ChunkCache {
   /// meanwhile.
   Result<ChunkPtr> get_uncached(ChunkKey key, uint64_t estimate, const std::function<Result<Buffer>()>& decode);
 
+  [[nodiscard]] uint64_t limit() const { return limit_; }  // bytes
   /// Whether get() has requested the chunk since it was cached.
   bool is_wanted(ChunkKey key);
 

@@ -12,6 +12,13 @@ Result<ChunkPtr> ChunkDecoder::stored(const ChunkPlace& chunk) {
   return cache_.get(chunk.key, decoding_bytes(*chunk.variable->facts), [&] { return decode(chunk); });
 }
 
+Result<ChunkPtr> ChunkDecoder::part(const ChunkPlace& chunk, uint64_t offset, uint64_t size) {
+  CODECFS_ASSIGN(auto bytes, dataset_.source().read_part(chunk.object, chunk.number, offset, size));
+  if (!bytes) return nullptr;
+  stats_.bytes_stored += size;
+  return std::make_shared<const Buffer>(*std::move(bytes));
+}
+
 Result<Buffer> ChunkDecoder::decode(const ChunkPlace& chunk) {
   const Helpers::Scope scope(helpers_);
   CODECFS_ASSIGN(DecodedChunk decoded, dataset_.source().fetch_chunk(chunk.object, chunk.number));

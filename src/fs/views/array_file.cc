@@ -289,7 +289,22 @@ void ArrayFile::put_fill(std::byte* to, uint64_t chunk_at, uint64_t size) const 
   }
 }
 
-Result<ArrayFile::Part> ArrayFile::read(uint64_t offset, uint64_t size, const ReadChunk& read_chunk) const {
+/// The smallest range of a chunk that contains all bytes of a share.
+ArrayFile::Range ArrayFile::hull_in_chunk(const Share& share) const {
+  uint64_t begin = UINT64_MAX;
+  uint64_t end = 0;
+  for (const Piece& piece : share.pieces) {
+    uint64_t last = piece.chunk_at;
+    for (size_t d = 0; d < dimensions_.size(); ++d)
+      last += (piece.box[d].end - piece.box[d].begin - 1) * dimensions_[d].chunk_stride;
+    begin = std::min(begin, piece.chunk_at);
+    end = std::max(end, last + 1);
+  }
+  return {begin, end - begin};
+}
+
+Result<ArrayFile::Part> ArrayFile::read(uint64_t offset, uint64_t size, const ReadChunk& read_chunk,
+                                        const ReadPart& read_part) const {
   if (offset >= this->size() || size == 0) return Part{};
   size = std::min(size, this->size() - offset);
   const uint64_t of_header = offset < header_.size() ? std::min<uint64_t>(size, header_.size() - offset) : 0;
@@ -306,20 +321,32 @@ Result<ArrayFile::Part> ArrayFile::read(uint64_t offset, uint64_t size, const Re
   };
   Part direct;
   const auto visit = [&](const Share& share) -> Result<> {
-    uint64_t wanted = share.size;
-    if (share.present < chunk_size_) {
-      // Scale by the chunk's part in the file, so that an edge chunk that is read completely counts as a whole one.
-      const double part = static_cast<double>(share.size) / static_cast<double>(share.present);
-      wanted = static_cast<uint64_t>(part * static_cast<double>(chunk_size_)) + 1;
+    Part chunk;
+    Range held{0, chunk_size_};  // of the chunk
+    if (read_part) {
+      constexpr uint64_t kMaxSurplus = 4;
+      const Range hull = hull_in_chunk(share);
+      if (hull.size / kMaxSurplus <= share.size) {
+        CODECFS_ASSIGN(chunk, read_part(share.number, hull.offset, hull.size));
+      }
+      if (chunk.owner != nullptr) held = hull;
     }
-    CODECFS_ASSIGN(Part chunk, read_chunk(share.number, wanted));
+    if (chunk.owner == nullptr) {
+      uint64_t wanted = share.size;
+      if (share.present < chunk_size_) {
+        // Scale by the chunk's part in the file, so that an edge chunk that is read completely counts as a whole one.
+        const double part = static_cast<double>(share.size) / static_cast<double>(share.present);
+        wanted = static_cast<uint64_t>(part * static_cast<double>(chunk_size_)) + 1;
+      }
+      CODECFS_ASSIGN(chunk, read_chunk(share.number, wanted));
+    }
     const bool stored = chunk.owner != nullptr;
-    if (stored && chunk.bytes.size() < chunk_size_)
-      return fail(EIO, "a chunk of {} bytes instead of {}", chunk.bytes.size(), chunk_size_);
+    if (stored && chunk.bytes.size() < held.size)
+      return fail(EIO, "a chunk of {} bytes instead of {}", chunk.bytes.size(), held.size);
     const Piece& piece = share.pieces.front();
     const bool one_run = piece.size == piece.box.back().end - piece.box.back().begin;
     if (stored && one_run && piece.size == size) {
-      direct = {chunk.bytes.subspan(piece.chunk_at, size), std::move(chunk.owner)};
+      direct = {chunk.bytes.subspan(piece.chunk_at - held.offset, size), std::move(chunk.owner)};
       return {};
     }
     if (buffer == nullptr) CODECFS_TRY(make_buffer());
@@ -327,7 +354,7 @@ Result<ArrayFile::Part> ArrayFile::read(uint64_t offset, uint64_t size, const Re
     for (const Piece& each : share.pieces)
       for_each_run(each, [&](uint64_t file_at, uint64_t chunk_at, uint64_t run) {
         if (stored)
-          std::memcpy(to + (file_at - begin), chunk.bytes.data() + chunk_at, run);
+          std::memcpy(to + (file_at - begin), chunk.bytes.data() + (chunk_at - held.offset), run);
         else
           put_fill(to + (file_at - begin), chunk_at, run);
       });

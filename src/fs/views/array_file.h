@@ -64,8 +64,11 @@ class ArrayFile {
   /// request needs, in bytes; the shares of a complete read sum up to at least the chunk's size, even for an edge
   /// chunk, part of which is not in the file.
   using ReadChunk = std::function<Result<Part>(uint64_t number, uint64_t share)>;
-  /// At most `size` bytes from `offset` on, fewer at the end. The errors of `read_chunk`; ENOMEM.
-  Result<Part> read(uint64_t offset, uint64_t size, const ReadChunk& read_chunk) const;
+  /// Returns a part of a decoded chunk, `size` bytes from `offset` on; without owner: read_chunk() must be called.
+  using ReadPart = std::function<Result<Part>(uint64_t number, uint64_t offset, uint64_t size)>;
+  /// At most `size` bytes from `offset` on, fewer at the end. `read_part` is called, if it is given, where not much
+  /// more than the wanted bytes lies between them in the chunk. The errors of both functions; ENOMEM.
+  Result<Part> read(uint64_t offset, uint64_t size, const ReadChunk& read_chunk, const ReadPart& read_part = {}) const;
 
   /// A change of one chunk.
   struct ChunkChange {
@@ -114,6 +117,7 @@ class ArrayFile {
   ArrayFile() = default;
   void arrange();
   [[nodiscard]] std::vector<Box> boxes_of(uint64_t begin, uint64_t end) const;
+  [[nodiscard]] Range hull_in_chunk(const Share& share) const;
   [[nodiscard]] Share share_of(const std::vector<Box>& boxes, size_t first, const std::vector<uint64_t>& cell) const;
   /// Calls `visit` once for each chunk that has bytes in [begin, end) of the array; in the order of the file if rows
   /// are not divided between chunks.

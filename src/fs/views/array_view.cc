@@ -13,7 +13,9 @@ constexpr uint64_t kRequestedAhead = 3;        // times the bytes, decoded, that
 constexpr size_t kMaxRequested = 1024;         // chunks, at a time
 constexpr uint64_t kNear = uint64_t{4} << 20;  // bytes that a sequential reader's requests are out of order, at most
 constexpr uint64_t kOfRandom = uint64_t{64} << 10;  // bytes that a request for a place in between has, at most
-constexpr uint64_t kZeros = uint64_t{1} << 20;      // bytes that are written at once where a writer left a gap
+// A chunk from which this part or less is requested is not read as a whole, if the array does not fit in the cache.
+constexpr uint64_t kSmallPart = 4;
+constexpr uint64_t kZeros = uint64_t{1} << 20;  // bytes that are written at once where a writer left a gap
 
 }  // namespace
 
@@ -53,9 +55,21 @@ Result<Slice> ArrayView::read(const OpenArray& array, uint64_t offset, uint64_t 
     mount_.cache.served(key, share);
     return ArrayFile::Part{(*chunk)->bytes(), *chunk};
   };
+  // Of chunks that will be dropped before they are requested again, only what is requested is read, where this takes no
+  // decoding.
+  const auto read_part = [&](uint64_t number, uint64_t from, uint64_t bytes) -> Result<ArrayFile::Part> {
+    CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(*now.node, number, count));
+    if (mount_.cache.is_wanted(key) || mount_.write_back.size(key)) return ArrayFile::Part{};
+    CODECFS_ASSIGN(const ChunkPtr part,
+                   mount_.decoder.part({key, now.node->object, number, now.variable}, from, bytes));
+    return part == nullptr ? ArrayFile::Part{} : ArrayFile::Part{part->bytes(), part};
+  };
+  const bool takes_parts = is_random && !is_remote && !mount_.coherent && array.file.size() > mount_.cache.limit() &&
+                           size * kSmallPart <= now.variable->facts->chunk_bytes.value_or(0);
   const bool in_blocks = in_order && !mount_.coherent && blocks_.are_for(array.file, offset, size);
   CODECFS_ASSIGN(ArrayFile::Part part, in_blocks ? blocks_.read(array.ino, array.file, offset, size, read_chunk)
-                                                 : array.file.read(offset, size, read_chunk));
+                                                 : array.file.read(offset, size, read_chunk,
+                                                                   takes_parts ? read_part : ArrayFile::ReadPart()));
   mount_.stats.bytes_read += part.bytes.size();
   return Slice{part.bytes, std::move(part.owner)};
 }

@@ -180,6 +180,22 @@ Result<DecodedChunk> ChunkFileReader::fetch_chunk(ObjectId variable, uint64_t nu
   return DecodedChunk{std::move(bytes), stored_size, is_changed};
 }
 
+Result<std::optional<Buffer>> ChunkFileReader::read_part(ObjectId variable, uint64_t number, uint64_t offset,
+                                                         uint64_t size) {
+  const auto lock = store_.using_keys();
+  CODECFS_ASSIGN(const auto array, store_.array_with_chunks(variable));
+  const Variable& facts = array->array.variable;
+  // A file of an archive may be compressed there.
+  if (!S_ISDIR(store_.files().status().st_mode) || array->array.shards || array->array.rectilinear ||
+      !facts.filters.empty() || !array->has_exact_encoding())
+    return std::nullopt;
+  CODECFS_TRY(check_number(*array, number));
+  CODECFS_ASSIGN(const auto file, store_.files().open_file(chunk_key(*array, number)));
+  if (!file || facts.chunk_bytes != file->size()) return std::nullopt;
+  CODECFS_ASSIGN(Buffer part, file->read(offset, size));
+  return part;
+}
+
 Result<std::optional<uint64_t>> ChunkFileReader::stored_bytes(ObjectId variable, uint64_t number) {
   const auto lock = store_.using_keys();
   CODECFS_ASSIGN(const auto array, store_.array_with_chunks(variable));

@@ -141,6 +141,9 @@ class ZarrSource final : public Source {
   Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number) override {
     return reader_.fetch_chunk(variable, number);
   }
+  Result<std::optional<Buffer>> read_part(ObjectId variable, uint64_t number, uint64_t offset, uint64_t size) override {
+    return reader_.read_part(variable, number, offset, size);
+  }
   Result<> expect(ObjectId variable, std::span<const uint64_t> numbers) override {
     return reader_.expect(variable, numbers);
   }
