@@ -60,8 +60,8 @@ class Dataset {
   /// The same, with a .zarray from `zarray_of` for each variable, whose path is relative to the group.
   using ZarrayOf = std::function<Json(const std::string& path, const Variable& facts)>;
   Result<Text> consolidate(ObjectId group, const ZarrayOf& zarray_of);
-  /// The same for Zarr v3: the zarr.json of each group and variable, `"a": ..., "a/b": ...`, as zarr3_group_text() takes
-  /// it. `zarr_json_of` gets the variable with its attributes; one for which it fails is left out.
+  /// The same for Zarr v3: the zarr.json of each group and variable, `"a": ..., "a/b": ...`, as zarr3_group_text()
+  /// takes it. `zarr_json_of` gets the variable with its attributes; one for which it fails is left out.
   using ZarrJsonOf = std::function<Result<Json>(const std::string& path, const Variable& variable)>;
   Result<std::string> consolidate3(ObjectId group, const ZarrJsonOf& zarr_json_of);
 
