@@ -169,7 +169,7 @@ class Model:
             return True
         # What other views are told of may come a moment later.
         recent = max(self.names_at[0] if variable.movable else 0, self.shape_at[variable.index])
-        return recent > 0 and now - recent < GRACE
+        return recent > 0 and now - recent < GRACE * self.patience(recent)
 
     @contextlib.contextmanager
     def turning(self, turn, at, index):
