@@ -101,8 +101,9 @@ class MemorySource : public Source {
   std::atomic<bool> refuses_attributes = false;  // EOPNOTSUPP
   std::atomic<int> failure = 0;                  // errno of all that asks for an object; 0: none
   std::atomic<bool> has_shared_metadata = false;
-  std::atomic<int> reads = 0;   // of chunks
-  std::atomic<int> writes = 0;  // of chunks
+  std::atomic<int> reads = 0;            // of chunks
+  std::atomic<uint64_t> part_bytes = 0;  // that read_part() has returned
+  std::atomic<int> writes = 0;           // of chunks
   std::atomic<int> commits = 0;
   std::function<void()> before_read;              // called by fetch_chunk(), without a lock
   std::function<void()> before_set_filters;       // called by set_filters(), without a lock
@@ -165,6 +166,15 @@ class MemorySource : public Source {
     CODECFS_ASSIGN(const Object* at, get(variable));
     CODECFS_ASSIGN(Buffer bytes, decoded(*at, number));
     return DecodedChunk{std::move(bytes), at->chunks.at(number).size()};
+  }
+  Result<std::optional<Buffer>> read_part(ObjectId variable, uint64_t number, uint64_t offset, uint64_t size) override {
+    const std::lock_guard lock(mutex_);
+    CODECFS_ASSIGN(const Object* at, get(variable));
+    const auto found = at->chunks.find(number);
+    if (found == at->chunks.end() || !at->variable.filters.empty()) return std::nullopt;
+    part_bytes += size;
+    CODECFS_ASSIGN(Buffer bytes, Buffer::copy_of(bytes_of(std::string_view(found->second).substr(offset, size))));
+    return bytes;
   }
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override {
     const std::lock_guard lock(mutex_);

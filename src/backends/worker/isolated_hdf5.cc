@@ -13,6 +13,7 @@
 #include "backends/worker/chunk_index.h"
 #include "backends/worker/held_writes.h"
 #include "backends/worker/known_layouts.h"
+#include "backends/worker/started_ahead.h"
 #include "backends/worker/stored_bytes.h"
 #include "backends/worker/worker_client.h"
 #include "backends/worker/worker_session.h"
@@ -231,6 +232,7 @@ class IsolatedHdf5 final : public Source {
   Result<> relocate_log() override { return begun_ ? client_.call<void>(Call::relocate_log) : Result<>(); }
   void release_idle(std::chrono::seconds unused_for) override {
     (void)relocate_log();  // the next commit reports an error
+    worker::StartedAhead::instance().end_unused(unused_for);
     if (!begun_) client_.end_unused(unused_for);
   }
   [[nodiscard]] bool is_deleted() override { return begun_ && hdf5::has_no_name(client_.fd().get()); }

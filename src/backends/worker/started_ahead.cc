@@ -21,15 +21,12 @@ Result<WorkerProcess> StartedAhead::start(const std::string& working_directory) 
 
 Result<WorkerProcess> StartedAhead::take(const std::string& working_directory) {
   constexpr std::chrono::seconds kSoon{1};
-  constexpr unsigned kAhead = 3;  // in a row: a command opens a file twice
   std::optional<Process> ahead;
-  bool starts_next = false;
   {
     const LockGuard lock(mutex_);
     ahead = std::exchange(next_, std::nullopt);
     const auto now = std::chrono::steady_clock::now();
     in_a_row_ = now - std::exchange(latest_, now) < kSoon ? in_a_row_ + 1 : 1;
-    starts_next = in_a_row_ >= kAhead;
   }
   const bool is_ready = ahead && ahead->working_directory == working_directory && ahead->process.await_start();
   WorkerProcess process;
@@ -39,12 +36,22 @@ Result<WorkerProcess> StartedAhead::take(const std::string& working_directory) {
     CODECFS_ASSIGN(process, start(working_directory));
     if (!process.await_start()) CODECFS_TRY(process.was_started());
   }
-  auto next = starts_next ? start(working_directory) : Result<WorkerProcess>(WorkerProcess());
-  const LockGuard lock(mutex_);
-  if (is_ready) ++taken_;
-  // If it cannot be started, the next file starts its own, and reports why that fails.
-  if (starts_next && next && !next_) next_ = {*std::move(next), working_directory};
+  if (is_ready) {
+    const LockGuard lock(mutex_);
+    ++taken_;
+  }
   return process;
+}
+
+void StartedAhead::start_next(const std::string& working_directory) {
+  constexpr unsigned kAhead = 3;  // in a row: a command opens a file twice
+  {
+    const LockGuard lock(mutex_);
+    if (in_a_row_ < kAhead || next_) return;
+  }
+  auto next = start(working_directory);
+  const LockGuard lock(mutex_);
+  if (next && !next_) next_ = {*std::move(next), working_directory};
 }
 
 void StartedAhead::end_unused(std::chrono::seconds unused_for) {

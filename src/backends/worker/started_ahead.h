@@ -23,6 +23,9 @@ class StartedAhead {
   /// A process that enters its sandbox in this directory, or is in it. Errors of start_worker() and
   /// WorkerProcess::was_started().
   Result<WorkerProcess> take(const std::string& working_directory);
+  /// Starts the next one, if it will probably be wanted. Must be called after that which was taken has opened its file:
+  /// where there can be no more processes, the file comes first. If it cannot be started, the next file starts its own.
+  void start_next(const std::string& working_directory);
   /// Ends the process that was started ahead, if none was taken for so long.
   void end_unused(std::chrono::seconds unused_for);
   /// The number of processes that were started ahead and taken.

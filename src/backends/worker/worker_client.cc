@@ -189,9 +189,12 @@ Result<WorkerClient::SessionPtr> WorkerClient::start() {
                    }));
     const Result<> opened = open_in(*session);
     if (opened) {
-      const LockGuard lock(mutex_);
-      ++started_;
-      session_ = session;
+      {
+        const LockGuard lock(mutex_);
+        ++started_;
+        session_ = session;
+      }
+      StartedAhead::instance().start_next(working_directory_);
       return session;
     }
     if (opened.error().code != EPIPE) return std::unexpected(opened.error());
@@ -308,7 +311,6 @@ bool WorkerClient::learn(uint64_t address, const std::string& cause, Call call) 
 }
 
 void WorkerClient::end_unused(std::chrono::seconds unused_for) {
-  StartedAhead::instance().end_unused(unused_for);
   if (std::chrono::steady_clock::now() - latest_call_.load() < unused_for) return;
   SessionPtr unused;  // ends the process when its calls have returned
   const LockGuard lock(mutex_);

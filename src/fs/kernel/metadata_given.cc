@@ -15,17 +15,17 @@ void MetadataGiven::add_name(Ino file) {
 void MetadataGiven::add_size(Ino file) {
   const LockGuard lock(mutex_);
   without_size_.erase(file);
+  had_size_.insert(file);
+}
+
+bool MetadataGiven::had_size(Ino file) const {
+  const LockGuard lock(mutex_);
+  return had_size_.contains(file);
 }
 
 bool MetadataGiven::lacks_size(Ino file) const {
   const LockGuard lock(mutex_);
   return without_size_.contains(file);
-}
-
-void MetadataGiven::forgotten(Ino file) {
-  const LockGuard lock(mutex_);
-  without_size_.erase(file);
-  erase(file);
 }
 
 void MetadataGiven::take(Ino dataset, Ino file, const Tell& tell) {

@@ -1,7 +1,8 @@
 #pragma once
 // Of which metadata files the kernel may have the size or the content. Where variables share metadata, as in HDF5, each
 // change of a name may change the texts of all of them: the kernel is told of those files only that it was given since
-// it was told before, so that n changes of names take n notifications and not n * n. Thread-safe.
+// it was told before, so that n changes of names take n notifications and not n * n. Nothing ends when the kernel
+// forgets a file: that request may be handled after a look-up that came later. Thread-safe.
 
 #include <atomic>
 #include <chrono>
@@ -24,8 +25,9 @@ class MetadataGiven {
   void add_name(Ino file);
   void add_size(Ino file);
   [[nodiscard]] bool lacks_size(Ino file) const;
-  /// The kernel has forgotten the file.
-  void forgotten(Ino file);
+  /// Whether the kernel was ever given its size: a program may have the file open or mapped, and must not find it
+  /// empty.
+  [[nodiscard]] bool had_size(Ino file) const;
 
   /// Calls `tell` with the file, or with all files of a dataset, if the kernel may have them, and forgets them. Under
   /// the lock, so that a notification that another thread queues after this call comes after them.
@@ -51,6 +53,7 @@ class MetadataGiven {
   std::unordered_map<Ino, std::unordered_set<Ino>> files_ CODECFS_GUARDED_BY(mutex_);  // by dataset
   std::unordered_map<Ino, Ino> datasets_ CODECFS_GUARDED_BY(mutex_);                   // of these files
   std::unordered_set<Ino> without_size_ CODECFS_GUARDED_BY(mutex_);
+  std::unordered_set<Ino> had_size_ CODECFS_GUARDED_BY(mutex_);
   std::atomic<std::chrono::steady_clock::time_point> changed_at_{};
 };
 

@@ -184,7 +184,6 @@ void op_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
 
 void forgotten(fuse_req_t request, Ino ino, uint64_t lookups) {
   mount_of(request).notices.note_forgotten(ino);
-  filesystem_of(request).context().metadata_given.forgotten(ino);
   filesystem_of(request).context().scratch.forgotten(ino, lookups);
 }
 

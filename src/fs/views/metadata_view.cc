@@ -135,7 +135,8 @@ bool MetadataView::defers_size(const Node& node, FileKind file) const {
 
 Result<struct stat> MetadataView::looked_up(const Node& node, FileKind file) {
   const Ino ino = node.ino(file);
-  if (!defers_size(node, file) || mount_.staged_files.find(ino) != nullptr) return attributes(node, file);
+  const bool is_in_use = mount_.staged_files.find(ino) != nullptr || mount_.metadata_given.had_size(ino);
+  if (is_in_use || !defers_size(node, file)) return attributes(node, file);
   if (mount_.overlay.state_of(node).hidden.contains(file)) return not_there();
   mount_.metadata_given.add_name(ino);
   struct stat status = inodes_.make(node, ino, S_IFREG, 0);

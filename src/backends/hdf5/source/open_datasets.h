@@ -28,7 +28,7 @@ class OpenDatasets {
   /// Calls `use` with the dataset; retries with a reopened one if it was outdated meanwhile.
   template <class Use>
   auto with(ObjectId id, const Use& use) -> decltype(use(std::declval<Dataset&>())) {
-    constexpr int kTries = 4;
+    constexpr int kTries = 32;  // each needs a change of the tree at the same time
     for (int round = 1;; ++round) {
       CODECFS_ASSIGN(const DatasetPtr dataset, get(id));
       auto result = use(*dataset);

@@ -3,13 +3,15 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <time.h>
 
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <optional>
 
-#include "backends/hdf5/wal/write_log_read.h"
+#include "backends/hdf5/wal/write_log_search.h"
 #include "base/mutex.h"
 #include "base/unique_fd.h"
 
@@ -45,41 +47,47 @@ DirectoryState state_of(const File& directory) {
   struct stat status{};
   struct timespec now{};
   if (::fstat(directory.fd.get(), &status) != 0 || ::clock_gettime(CLOCK_REALTIME, &now) != 0) return {};
-  if (status.st_mtim.tv_sec > now.tv_sec - kSettled) return {};
-  return {status.st_dev, status.st_ino, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+  if (status.st_ctim.tv_sec > now.tv_sec - kSettled) return {};
+  return {status.st_dev, status.st_ino, status.st_ctim.tv_sec, status.st_ctim.tv_nsec};
 }
 
-}  // namespace
-
-std::vector<std::string> logs_in(const File& directory, bool may_remember) {
+/// None if the directory cannot be read completely.
+std::optional<std::vector<std::string>> list_logs(const File& directory) {
   std::vector<std::string> names;
-  const DirectoryState state = may_remember ? state_of(directory) : DirectoryState();
-  const bool is_known_state = state != DirectoryState();
-  if (is_known_state && WithoutLogs::instance().contains(state)) return names;
   UniqueFd fd(::openat(directory.fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct Close {
     void operator()(DIR* stream) const { ::closedir(stream); }
   };
   const std::unique_ptr<DIR, Close> stream(fd ? ::fdopendir(fd.get()) : nullptr);
-  if (!stream) return names;
+  if (!stream) return std::nullopt;
   (void)fd.release();
   for (size_t count = 0; count < kMaxEntries && names.size() < kMaxCandidates; ++count) {
     errno = 0;
     const dirent* entry = ::readdir(stream.get());
-    if (entry == nullptr && errno != 0) return names;
+    if (entry == nullptr && errno != 0) return std::nullopt;
     if (entry == nullptr) break;
     if (is_log_name(entry->d_name)) names.emplace_back(entry->d_name);
   }
-  if (is_known_state && names.empty()) WithoutLogs::instance().add(state);
   return names;
+}
+
+}  // namespace
+
+std::vector<std::string> logs_in(const File& directory, bool may_know) {
+  if (may_know && WithoutLogs::instance().contains(state_of(directory))) return {};
+  return list_logs(directory).value_or(std::vector<std::string>());
 }
 
 DirectoryState state_without_logs(const std::string& directory) {
   const auto opened = open_directory(directory);
   if (!opened) return {};
   const DirectoryState state = state_of(*opened);
-  if (state != DirectoryState() && !WithoutLogs::instance().contains(state)) (void)logs_in(*opened, true);
-  return WithoutLogs::instance().contains(state) ? state : DirectoryState();
+  if (state == DirectoryState() || WithoutLogs::instance().contains(state)) return state;
+  if (::fgetxattr(opened->fd.get(), kLogMark, nullptr, 0) < 0 && errno == EOPNOTSUPP) return {};
+  const auto logs = list_logs(*opened);
+  if (!logs || !logs->empty()) return {};
+  WithoutLogs::instance().add(state);
+  return state;
 }
 
 void note_without_logs(const DirectoryState& state) {

@@ -17,17 +17,19 @@ inline constexpr size_t kMaxCandidates = 16;
 struct DirectoryState {
   uint64_t device = 0;
   uint64_t inode = 0;
-  int64_t seconds = 0;  // its time of modification
+  int64_t seconds = 0;  // its time of change, which programs cannot set
   int64_t nanoseconds = 0;
 
   bool operator==(const DirectoryState&) const = default;
 };
 
-/// The names of the logs in a directory: at most kMaxCandidates, of the first kMaxEntries names. `may_remember`: a
-/// directory that was found without logs is not listed again before its state changes.
-std::vector<std::string> logs_in(const File& directory, bool may_remember);
+/// The names of the logs in a directory: at most kMaxCandidates, of the first kMaxEntries names. `may_know`: a
+/// directory that is known to have none is not listed.
+std::vector<std::string> logs_in(const File& directory, bool may_know);
 
-/// The state in which a directory has no logs, if that is known or found now; else unknown.
+/// The state in which a directory has no logs, if that is known or found now; else unknown. Always unknown on
+/// filesystems without extended attributes, where marks cannot name logs, and perhaps times of directories do not
+/// change with names.
 DirectoryState state_without_logs(const std::string& directory);
 /// Another process has found so.
 void note_without_logs(const DirectoryState& state);

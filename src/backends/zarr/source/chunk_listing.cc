@@ -168,11 +168,6 @@ Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std:
   const Interruption::Guard lock(mutex_);  // a scan may wait for requests
   if (!lock.owns_lock()) return Interruption::error();
   auto found = std::ranges::find(listings_, array, &Listing::array);
-  if (found != listings_.end() && found->end != 0) {
-    if (from >= found->end) return std::vector<uint64_t>();
-    listings_.erase(found);
-    found = listings_.end();
-  }
   if (found == listings_.end() || from == 0) {
     CODECFS_ASSIGN(const auto status, store.stat(array));
     if (!status) return fail(ENOENT, "{}: no longer exists", array);
@@ -184,7 +179,7 @@ Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std:
       if (found != listings_.end()) listings_.erase(found);
       std::erase_if(listings_, [](const Listing& listing) { return listing.was_finished; });
       CODECFS_ASSIGN(auto numbers, scan());
-      listings_.push_front({array, changed, std::move(numbers)});
+      listings_.push_front({.array = array, .changed = changed, .numbers = std::move(numbers), .used = {}});
       if (listings_.size() > kKept) listings_.pop_back();
       found = listings_.begin();
     }
@@ -194,13 +189,8 @@ Result<std::vector<uint64_t>> ChunkListings::next(const Store& store, const std:
   const auto last =
       first + static_cast<ptrdiff_t>(std::min<size_t>(limit, static_cast<size_t>(found->numbers.end() - first)));
   std::vector<uint64_t> batch(first, last);
-  if (last == found->numbers.end()) {
-    found->was_finished = true;
-    if (!found->numbers.empty() && (!is_flat || found->numbers.size() > kMostKept)) {
-      found->end = found->numbers.back() + 1;
-      std::vector<uint64_t>().swap(found->numbers);
-    }
-  }
+  if (last == found->numbers.end()) found->was_finished = true;
+  found->used = std::chrono::steady_clock::now();
   return batch;
 }
 
@@ -208,10 +198,6 @@ void ChunkListings::refresh(const std::string& array, uint64_t number, const std
   const LockGuard lock(mutex_);
   const auto found = std::ranges::find(listings_, array, &Listing::array);
   if (found == listings_.end()) return;
-  if (found->end != 0) {
-    listings_.erase(found);
-    return;
-  }
   const Result<bool> stored = is_stored();
   try {
     std::vector<uint64_t>& numbers = found->numbers;
@@ -232,6 +218,12 @@ void ChunkListings::refresh(const std::string& array, uint64_t number, const std
 void ChunkListings::forget(const std::string& key) {
   const LockGuard lock(mutex_);
   std::erase_if(listings_, [&](const Listing& listing) { return is_at_or_below(listing.array, key); });
+}
+
+void ChunkListings::drop_unused(std::chrono::seconds unused_for) {
+  const auto now = std::chrono::steady_clock::now();
+  const LockGuard lock(mutex_);
+  std::erase_if(listings_, [&](const Listing& listing) { return now - listing.used >= unused_for; });
 }
 
 size_t ChunkListings::kept_chunks() {

@@ -1,8 +1,9 @@
 #pragma once
 // Lists the stored chunks of an array. A directory can only be read completely and in no order, so one scan is cached
-// while readers page through it: eight bytes per chunk, for the most recently listed arrays. What is not used again, or
-// has more than kMostKept chunks, is given back at the end of the listing.
+// while readers page through it: eight bytes per chunk, for the most recently listed arrays. It is given back when it
+// was not used for some seconds.
 
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <functional>
@@ -36,7 +37,6 @@ Result<std::vector<uint64_t>> list_chunks_outside(const Store& store, SharedStor
 class ChunkListings {
  public:
   static constexpr size_t kKept = 4;  // arrays, so that a few concurrent readers do not evict each other's scans
-  static constexpr size_t kMostKept = size_t{1} << 20;  // chunks of an array that was completely listed
 
   /// Lists all stored chunks of an array, ascending.
   using Scan = std::function<Result<std::vector<uint64_t>>()>;
@@ -50,6 +50,8 @@ class ChunkListings {
   void refresh(const std::string& array, uint64_t number, const std::function<Result<bool>()>& is_stored);
   /// Must be called when the objects at a key and below it were replaced or removed.
   void forget(const std::string& key);
+  /// Gives back what was not used for so long.
+  void drop_unused(std::chrono::seconds unused_for);
   /// The number of chunks that are kept.
   [[nodiscard]] size_t kept_chunks();
 
@@ -59,7 +61,7 @@ class ChunkListings {
     struct timespec changed;  // mtime of the array's directory
     std::vector<uint64_t> numbers;
     bool was_finished = false;  // completely returned: kept only until another array is listed
-    uint64_t end = 0;           // 0, or the numbers are not kept any more, and there are none from here on
+    std::chrono::steady_clock::time_point used;
   };
 
   Mutex mutex_;  // held during a scan, which concurrent readers of an array share

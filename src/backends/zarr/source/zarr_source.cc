@@ -256,6 +256,10 @@ class ZarrSource final : public Source {
 
   Result<> commit() override { return commits_.commit(writable().has_value()); }
   Result<bool> commit_at_interval() override { return commits_.commit_at_interval(); }
+  void release_idle(std::chrono::seconds unused_for) override {
+    store_.listings().drop_unused(unused_for);
+    store_.shard_listings().drop_unused(unused_for);
+  }
   [[nodiscard]] bool is_deleted() override { return writer_.is_deleted(); }
   Result<> finish() override {
     if (editor_.take_lists_changed()) {

@@ -151,6 +151,7 @@ Result<File> DirectoryStore::directory(const std::string& key) const {
   File directory{.fd = UniqueFd(static_cast<int>(::syscall(SYS_openat2, root_.get(), c_path(key), &how, sizeof how))),
                  .path = c_path(key)};
   if (directory.fd) return directory;
+  if (errno == ELOOP) errno = ENOTDIR;                                                    // a link, as below
   if (errno != ENOSYS && errno != EPERM) return fail_errno(errno, "{}", directory.path);  // EPERM: of a seccomp filter
   constexpr int kPart = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   UniqueFd holder;

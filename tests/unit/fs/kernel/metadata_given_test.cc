@@ -43,18 +43,16 @@ TEST_F(MetadataGivenTest, DatasetsAreApart) {
   EXPECT_EQ(take_all(1), 1);
 }
 
-TEST_F(MetadataGivenTest, NothingIsKeptOfForgottenFiles) {
-  given_.add(1, 10);
-  given_.add_name(11);
+TEST_F(MetadataGivenTest, AFileHasItsSizeFromTheFirstTimeOn) {
   given_.add_name(10);
-  EXPECT_TRUE(given_.lacks_size(11));
-  given_.add_size(11);
-  EXPECT_FALSE(given_.lacks_size(11));
-  EXPECT_EQ(given_.size(), 2) << "10 twice";
-  given_.forgotten(10);
-  given_.forgotten(11);
-  EXPECT_EQ(given_.size(), 0);
-  EXPECT_EQ(take_all(1), 0);
+  EXPECT_TRUE(given_.lacks_size(10));
+  EXPECT_FALSE(given_.had_size(10));
+  given_.add_size(10);
+  EXPECT_FALSE(given_.lacks_size(10));
+  given_.add(1, 10);
+  EXPECT_EQ(take(1, 10), std::vector<Ino>{10});
+  EXPECT_TRUE(given_.had_size(10));
+  EXPECT_FALSE(given_.had_size(11));
 }
 
 }  // namespace

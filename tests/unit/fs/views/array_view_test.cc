@@ -57,6 +57,36 @@ TEST_F(ArrayViewTest, RowsOfTwoDimensionsCrossChunks) {
   EXPECT_EQ(source_->chunk("/m", 3), "I..");
 }
 
+TEST_F(ArrayViewTest, OfAnArrayThatTheCacheCannotHoldRandomReadersGetWhatTheyRequest) {
+  options_.cache_bytes = 500;
+  source_->add_variable("/large", text_variable({8, 100}, {2, 50}));
+  source_->add_variable("/packed", text_variable({8, 100}, {2, 50}, {deflate(1)}));
+  std::string chunk;
+  for (int i = 0; i < 100; ++i) chunk += static_cast<char>('0' + i % 70);
+  for (const uint64_t number : {0, 1, 3}) source_->put("/large", number, chunk);
+  source_->put("/packed", 0, chunk);
+  const auto array = open(raw("/large"));
+  EXPECT_EQ(content(*array, 130, 3), chunk.substr(80, 3));
+  EXPECT_EQ(content(*array, 48, 4), chunk.substr(48, 2) + chunk.substr(0, 2)) << "of two chunks";
+  EXPECT_EQ(source_->part_bytes, 7);
+  EXPECT_EQ(source_->reads, 0);
+  EXPECT_EQ(content(*array, 210, 3), "...") << "an absent chunk";
+  ASSERT_TRUE(put(*array, 131, "X"));
+  EXPECT_EQ(content(*array, 130, 3), chunk.substr(80, 1) + "X" + chunk.substr(82, 1)) << "an edit";
+  EXPECT_EQ(source_->part_bytes, 7);
+  EXPECT_EQ(content(*array, 260, 40), chunk.substr(10, 40)) << "that is most of it";
+  EXPECT_EQ(source_->part_bytes, 7);
+  EXPECT_EQ(content(*open(raw("/packed")), 7, 2), chunk.substr(7, 2));
+  EXPECT_EQ(source_->part_bytes, 7);
+}
+
+TEST_F(ArrayViewTest, AnArrayThatTheCacheHoldsIsReadInWholeChunks) {
+  source_->add_variable("/small", text_variable({400}, {100}));
+  source_->put("/small", 1, std::string(100, 'x'));
+  EXPECT_EQ(content(*open(raw("/small")), 130, 3), "xxx");
+  EXPECT_EQ(source_->part_bytes, 0);
+}
+
 TEST_F(ArrayViewTest, EditsOfOtherViewsAreShown) {
   const auto array = open(raw("/v"));
   ASSERT_TRUE(write_file("/v/1", "wxyz"));
