@@ -32,7 +32,7 @@ import zarr
 from numcodecs import Zlib
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
-from mounts import Mount, children_of_process, detach, is_gone, kill_with_survivors, wait_until  # noqa: E402
+from mounts import Mount, descendants_of_process, detach, is_gone, kill_with_survivors, wait_until  # noqa: E402
 
 ROUNDS_OF_A_SOURCE = 20
 FORMATS = [("earliest", "latest"), ("v108", "v108"), ("v110", "latest")]  # superblocks 0, 2, 3
@@ -344,7 +344,7 @@ class Test:
             return []
         survivors = []
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-            survivors = children_of_process(mount.process.pid)  # one that was just forked does not have its name yet
+            survivors = descendants_of_process(mount.process.pid)  # one that was just forked does not have its name yet
         mount.process.kill()
         return survivors
 

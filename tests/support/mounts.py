@@ -129,6 +129,14 @@ def children_of_process(pid):
             for child in (task / "children").read_text().split()]
 
 
+def descendants_of_process(pid):
+    try:
+        children = children_of_process(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return children + [below for child in children for below in descendants_of_process(child)]
+
+
 def survivors_of_process(pid):
     """The child that completes what was committed when the daemon with this process id dies."""
     return [child for child in children_of_process(pid) if not is_gone(child)
@@ -147,10 +155,13 @@ def kill_with_survivors(pid):
     """SIGKILL to a daemon and its survivor at once, as a power cut ends them: the log stays."""
     os.kill(pid, signal.SIGSTOP)  # a running daemon would start another survivor
     wait_until(lambda: all(map(is_stopped, pathlib.Path(f"/proc/{pid}/task").iterdir())))
+    descendants = descendants_of_process(pid)
     # All children: one that was just forked does not have its name yet.
     for child in children_of_process(pid):
         os.kill(child, signal.SIGKILL)
     os.kill(pid, signal.SIGKILL)
+    # The process of libhdf5 ends by itself, and has the lock of the file until then; it may have to wait for the disk.
+    wait_until(lambda: all(map(is_gone, descendants)))
 
 
 # --- a mount
