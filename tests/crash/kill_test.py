@@ -403,8 +403,10 @@ class Test:
                 process = subprocess.Popen([self.codecfs, "--recover", str(self.source)],
                                            stdout=self.log, stderr=self.log)
                 time.sleep(self.rng.uniform(0, 0.05))
+                descendants = descendants_of_process(process.pid)
                 process.kill()
                 self.counts["recoveries cut short"] += process.wait() == -signal.SIGKILL
+                wait_until(lambda: all(map(is_gone, descendants)))
             subprocess.run([self.codecfs, "--recover", str(self.source)], check=True, stdout=self.log, stderr=self.log)
         else:
             mount = self.mount()

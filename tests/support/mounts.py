@@ -78,9 +78,11 @@ def wait_until(condition, seconds=60):
 
 
 def is_gone(pid):
-    """A zombie is gone too: containers may lack an init process that reaps orphans."""
+    """A zombie is gone too: containers may lack an init process that reaps orphans. One with other threads still has its
+    files and locks, as long as one of these waits for the disk."""
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        is_zombie = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return is_zombie and len(os.listdir(f"/proc/{pid}/task")) <= 1
     except (FileNotFoundError, ProcessLookupError):
         return True
 

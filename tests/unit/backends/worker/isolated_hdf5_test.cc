@@ -367,7 +367,7 @@ TEST_F(IsolatedHdf5Test, TheNextProcessIsStartedAhead) {
     expect_values(*opened.back());
   }
   EXPECT_GE(worker::StartedAhead::instance().taken() - before, 3U);
-  EXPECT_GE(workers().size(), 3U) << "each file has its own";
+  EXPECT_GE(workers().size(), 2U) << "each file has its own, but for those that were killed";
   opened.clear();
   for (int tenths = 0; tenths < 100 && !workers().empty(); ++tenths)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
