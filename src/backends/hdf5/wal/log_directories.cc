@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
-#include <optional>
 
 #include "backends/hdf5/wal/write_log_search.h"
 #include "base/mutex.h"
@@ -51,31 +50,37 @@ DirectoryState state_of(const File& directory) {
   return {status.st_dev, status.st_ino, status.st_ctim.tv_sec, status.st_ctim.tv_nsec};
 }
 
-/// None if the directory cannot be read completely.
-std::optional<std::vector<std::string>> list_logs(const File& directory) {
-  std::vector<std::string> names;
+struct Listed {
+  std::vector<std::string> logs;
+  bool is_complete = false;  // not ended by an error
+};
+
+/// `but`: the name of a log that is left out.
+Listed list_logs(const File& directory, const std::string& but) {
+  Listed listed;
   UniqueFd fd(::openat(directory.fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct Close {
     void operator()(DIR* stream) const { ::closedir(stream); }
   };
   const std::unique_ptr<DIR, Close> stream(fd ? ::fdopendir(fd.get()) : nullptr);
-  if (!stream) return std::nullopt;
+  if (!stream) return listed;
   (void)fd.release();
-  for (size_t count = 0; count < kMaxEntries && names.size() < kMaxCandidates; ++count) {
+  for (size_t count = 0; count < kMaxEntries && listed.logs.size() < kMaxCandidates; ++count) {
     errno = 0;
     const dirent* entry = ::readdir(stream.get());
-    if (entry == nullptr && errno != 0) return std::nullopt;
+    if (entry == nullptr && errno != 0) return listed;
     if (entry == nullptr) break;
-    if (is_log_name(entry->d_name)) names.emplace_back(entry->d_name);
+    if (is_log_name(entry->d_name) && entry->d_name != but) listed.logs.emplace_back(entry->d_name);
   }
-  return names;
+  listed.is_complete = true;
+  return listed;
 }
 
 }  // namespace
 
-std::vector<std::string> logs_in(const File& directory, bool may_know) {
+std::vector<std::string> logs_in(const File& directory, const std::string& but, bool may_know) {
   if (may_know && WithoutLogs::instance().contains(state_of(directory))) return {};
-  return list_logs(directory).value_or(std::vector<std::string>());
+  return list_logs(directory, but).logs;
 }
 
 DirectoryState state_without_logs(const std::string& directory) {
@@ -84,8 +89,8 @@ DirectoryState state_without_logs(const std::string& directory) {
   const DirectoryState state = state_of(*opened);
   if (state == DirectoryState() || WithoutLogs::instance().contains(state)) return state;
   if (::fgetxattr(opened->fd.get(), kLogMark, nullptr, 0) < 0 && errno == EOPNOTSUPP) return {};
-  const auto logs = list_logs(*opened);
-  if (!logs || !logs->empty()) return {};
+  const Listed listed = list_logs(*opened, "");
+  if (!listed.is_complete || !listed.logs.empty()) return {};
   WithoutLogs::instance().add(state);
   return state;
 }

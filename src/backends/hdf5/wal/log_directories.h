@@ -23,9 +23,9 @@ struct DirectoryState {
   bool operator==(const DirectoryState&) const = default;
 };
 
-/// The names of the logs in a directory: at most kMaxCandidates, of the first kMaxEntries names. `may_know`: a
-/// directory that is known to have none is not listed.
-std::vector<std::string> logs_in(const File& directory, bool may_know);
+/// The names of the logs in a directory but this one: at most kMaxCandidates, of the first kMaxEntries names; where the
+/// directory cannot be read, those found until then. `may_know`: one that is known to have none is not listed.
+std::vector<std::string> logs_in(const File& directory, const std::string& but, bool may_know);
 
 /// The state in which a directory has no logs, if that is known or found now; else unknown. Always unknown on
 /// filesystems without extended attributes, where marks cannot name logs, and perhaps times of directories do not

@@ -137,8 +137,7 @@ class Search {
       CODECFS_ASSIGN(auto found, candidate(directory_, mark_->name));
       if (found) return found;
     }
-    for (const std::string& name : logs_in(directory_, !mark_ && access_ == LogAccess::read)) {
-      if (name == own_name_) continue;
+    for (const std::string& name : logs_in(directory_, own_name_, !mark_ && access_ == LogAccess::read)) {
       CODECFS_ASSIGN(auto found, candidate(directory_, name));
       if (found) return found;
     }
