@@ -47,11 +47,6 @@ void MetadataGiven::take_all(Ino dataset, const Tell& tell) {
   files_.erase(found);
 }
 
-size_t MetadataGiven::size() const {
-  const LockGuard lock(mutex_);
-  return datasets_.size() + without_size_.size();
-}
-
 void MetadataGiven::erase(Ino file) {
   const auto found = datasets_.find(file);
   if (found == datasets_.end()) return;

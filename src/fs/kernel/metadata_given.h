@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <functional>
 #include <unordered_map>
 #include <unordered_set>
@@ -42,9 +41,6 @@ class MetadataGiven {
     constexpr std::chrono::seconds kMotion{2};
     return std::chrono::steady_clock::now() - changed_at_.load() < kMotion;
   }
-
-  /// The number of files that are recorded.
-  [[nodiscard]] size_t size() const;
 
  private:
   void erase(Ino file) CODECFS_REQUIRES(mutex_);

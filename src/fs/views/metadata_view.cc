@@ -120,17 +120,20 @@ Result<struct stat> MetadataView::attributes(const Node& node, FileKind file) {
   // A variable that Zarr v3 cannot describe is shown all the same; opening the file says why.
   const bool is_shown = text || (file == FileKind::zarr_json && text.error().code == EOPNOTSUPP);
   if (!is_shown) return pass_on(text);
-  mount_.metadata_given.add_size(node.ino(file));
+  if (may_defer_size(node, file)) mount_.metadata_given.add_size(node.ino(file));
   return inodes_.make(node, node.ino(file), S_IFREG, text ? (*text)->size() : 0);
 }
 
-bool MetadataView::defers_size(const Node& node, FileKind file) const {
+bool MetadataView::may_defer_size(const Node& node, FileKind file) const {
   if (!mount_.kernel->has_kernel() || mount_.read_only || mount_.coherent) return false;
   if (is_consolidated(node, file)) return true;
   // HDF5's names of dimensions: after each change of names they are made anew from all objects of the file.
   const bool has_names = file == FileKind::zattrs || file == FileKind::zarr_json;
-  return node.kind == NodeKind::variable && has_names && mount_.dataset.source().shares_metadata() &&
-         mount_.metadata_given.is_changing();
+  return node.kind == NodeKind::variable && has_names && mount_.dataset.source().shares_metadata();
+}
+
+bool MetadataView::defers_size(const Node& node, FileKind file) const {
+  return may_defer_size(node, file) && (is_consolidated(node, file) || mount_.metadata_given.is_changing());
 }
 
 Result<struct stat> MetadataView::looked_up(const Node& node, FileKind file) {

@@ -47,6 +47,8 @@ class MetadataView {
   Result<Text> zarr_json_of(const Node& node);
   void look_below(const Node& group);
   void note_given(const Node& node, FileKind file);
+  /// Whether defers_size() may be true, now or later.
+  [[nodiscard]] bool may_defer_size(const Node& node, FileKind file) const;
 
   MountContext& mount_;
   EncodedForms& forms_;
