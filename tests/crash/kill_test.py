@@ -32,7 +32,7 @@ import zarr
 from numcodecs import Zlib
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
-from mounts import Mount, descendants_of_process, detach, is_gone, kill_with_survivors, wait_until  # noqa: E402
+from mounts import Mount, descendants_of_process, detach, is_gone, kill_with_survivors, signal_all, wait_until  # noqa: E402
 
 ROUNDS_OF_A_SOURCE = 20
 FORMATS = [("earliest", "latest"), ("v108", "v108"), ("v110", "latest")]  # superblocks 0, 2, 3
@@ -294,8 +294,7 @@ class Test:
         ended_well = False
         time.sleep(self.rng.uniform(0, 0.3))
         if in_unmount:
-            for pid in writers:
-                os.kill(pid, signal.SIGTERM)
+            signal_all(writers, signal.SIGTERM)
             self.reap(writers)
             unmounting = subprocess.Popen(["fusermount3", "-u", str(self.mountpoint)], stderr=subprocess.PIPE)
             time.sleep(self.rng.uniform(0, self.rng.choice([0.01, 0.05, 0.3])))

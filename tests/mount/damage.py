@@ -18,7 +18,7 @@ import tempfile
 import time
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
-from mounts import Mount, MountError, memory_of, processes_of, unmount  # noqa: E402
+from mounts import Mount, MountError, memory_of, processes_of, signal_all, unmount  # noqa: E402
 
 STEP = 10  # seconds
 MEMORY = 1 << 30  # bytes
@@ -283,8 +283,7 @@ class Trial:
         while any(True for _ in processes_of(session)):
             if time.monotonic() - began > STEP:
                 self.complaints.append("a helper outlives the daemon")
-                for pid in processes_of(session):
-                    os.kill(pid, signal.SIGKILL)
+                signal_all(processes_of(session))
                 return
             time.sleep(0.01)
 

@@ -2,7 +2,6 @@
 import contextlib
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ import h5py
 import pytest
 
 from conftest import CODECFS, wait_until, xattr
+from mounts import signal_all
 from test_plugins import DATA, DEBIAN, compile_plugin, every_chunk, fails, loaded_by, read, table
 
 HOSTILE = 32903
@@ -93,9 +93,8 @@ def test_random_kills_of_workers(mount, hostile, tmp_path):
         while not done.wait(0.05):
             workers = loaded_by(hostile / "libhostile.so")
             if workers:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(random.choice(workers), signal.SIGKILL)
-                    kills += 1
+                signal_all([random.choice(workers)])
+                kills += 1
 
     failures = []
 

@@ -14,6 +14,7 @@ import pytest
 import zarr
 
 from conftest import CODECFS, DATA
+from mounts import signal_all
 from test_damaged_attributes import damaged_message
 from test_zarr3 import LITTLE, sharding
 from zarr3_stores import named, write_array, write_group
@@ -242,8 +243,7 @@ def test_the_end_of_the_process_that_writes_is_told_and_resumed(tmp_path):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.01)
     time.sleep(0.2)
-    for worker in workers_of(process.pid):
-        os.kill(worker, signal.SIGKILL)
+    signal_all(workers_of(process.pid))
     _, told = process.communicate(timeout=60)
     if process.returncode == 0:
         pytest.skip("it was faster than the signal")

@@ -3,7 +3,6 @@ import errno
 import os
 import random
 import shutil
-import signal
 import subprocess
 
 import h5py
@@ -12,7 +11,7 @@ import pytest
 
 import damage
 from conftest import CODECFS, DATA, is_mounted, mounted, wait_until, xattr
-from mounts import workers_of
+from mounts import WORKERS, kill_workers, workers_of
 
 SEED = "short"
 
@@ -59,19 +58,9 @@ def test_the_generator_gives_the_same_files_again():
     assert damage.make(DATA, SEED, 5)[1] != damage.make(DATA, SEED, 5 + len(damage.sources(DATA)))[1]
 
 
-def kill_workers(mountpoint):
-    """Including the processes that start workers, before one of them can replace the other."""
-    pids = workers_of(mountpoint)
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not workers_of(mountpoint))
-
-
 def test_without_any_worker_nothing_is_read(mount):
     mounted = mount(DATA / "hdf5/netcdf_groups.nc")
-    kill_workers(mounted.path)
+    kill_workers(mounted.path, WORKERS)
     with pytest.raises(OSError) as failure:
         os.listdir(mounted.path)
     assert failure.value.errno == errno.EIO and mounted.process.poll() is None
@@ -82,7 +71,7 @@ def test_a_mount_without_a_readable_root_is_unmounted(tmp_path, place):
     """codecfs -u stores everything first, with the root as its handle."""
     shutil.copy(DATA / "hdf5/netcdf_groups.nc", tmp_path / "a.nc")
     with mounted(tmp_path / "a.nc", place):
-        kill_workers(place)
+        kill_workers(place, WORKERS)
         with pytest.raises(OSError):
             os.listdir(place)
         done = subprocess.run([CODECFS, "-u", place], capture_output=True, text=True, timeout=60)

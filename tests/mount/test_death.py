@@ -17,7 +17,7 @@ import pytest
 import zarr
 
 from conftest import CODECFS, Mount, unmount
-from mounts import mount_points
+from mounts import mount_points, signal_all
 
 CELLS, LENGTH = 16, 50_000  # each chunk 200 kB
 NPY = ".codecfs/view/npy/v.npy"
@@ -84,9 +84,7 @@ def wait_for_end_of(source):
 
 
 def kill_daemon_of(source):
-    for pid in daemons_of(source):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    signal_all(daemons_of(source))
     wait_for_end_of(source)
 
 
@@ -182,7 +180,7 @@ def wait_for(pid, seconds):
         if found:
             return status
         if time.monotonic() > deadline:
-            os.kill(pid, signal.SIGKILL)
+            signal_all([pid])
             return None
         time.sleep(0.01)
 

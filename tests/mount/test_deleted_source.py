@@ -1,6 +1,5 @@
 """Sources that are deleted or replaced while they are mounted: mv to another filesystem copies a file and deletes it.
 What was written is then in the log alone. h5py judges what is left."""
-import contextlib
 import os
 import pathlib
 import shutil
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from conftest import CODECFS, detach, is_mounted, wait_until
+from mounts import signal_all
 
 OLD = np.arange(4000, dtype="<i4")
 NEW = np.full(1000, 7, "<i4")
@@ -72,8 +72,7 @@ def end(place, how):
     if how == "lazy":
         detach(place)
     else:
-        for pid in daemon:
-            os.kill(pid, signal.SIGTERM)
+        signal_all(daemon, signal.SIGTERM)
     wait_until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in daemon))
 
 
@@ -82,9 +81,7 @@ def daemon_of(place):
 
 
 def kill(place):
-    for pid in daemon_of(place):
-        with contextlib.suppress(ProcessLookupError):  # the starter, which has just ended
-            os.kill(pid, signal.SIGKILL)
+    signal_all(daemon_of(place))
     detach(place)
 
 

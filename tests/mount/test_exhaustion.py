@@ -7,7 +7,6 @@ import errno
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import pytest
 import zarr
 
 from conftest import CODECFS
-from mounts import MountError, Mount, is_gone, mounted, processes_of, wait_until, workers_of
+from mounts import MountError, Mount, kill_workers, mounted, processes_of
 
 ARRAY = np.arange(64 * 1000, dtype="<i4").reshape(64, 1000)
 USER = 65534  # nobody: fusermount3 wants an entry in the table of users
@@ -159,9 +158,7 @@ def test_a_command_tells_what_ran_out(source, kind, reason):
 def test_a_worker_that_cannot_be_replaced(source, tmp_path):
     """Its process was killed, and there can be no other for some time: an error, not damage, and then it works."""
     with mounted(source, tmp_path / "mnt", env={"CODECFS_FAIL_POINT": "process:1:3"}) as m:
-        for pid in workers_of(m.path, ["codecfs-hdf5"]):
-            os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: is_gone(pid))
+        kill_workers(m.path)
         seen = until_it_works(lambda: (m.path / "w/1.0").read_bytes())
         assert seen and set(seen) == {errno.ENOMEM}
         assert "limit of processes" in m.messages() and "damaged" not in m.messages()
@@ -228,9 +225,7 @@ def test_limits_of_an_ordinary_user(own):
         limit(pids, "nproc", threads_of(pids))
         assert by_user(v / "1.0", -1)[0] == errno.ENOMEM
         assert "cannot create a thread" in m.log.read_text()
-        for pid in workers_of(m.path, ["codecfs-hdf5"]):
-            os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: is_gone(pid))
+        kill_workers(m.path)
         limit(processes_of(m.process.pid), "nproc", 1)
         assert by_user(v / "9.0")[0] == errno.ENOMEM
         limit(processes_of(m.process.pid), "nproc")
@@ -238,9 +233,7 @@ def test_limits_of_an_ordinary_user(own):
         assert by_user(v / "1.0", -1)[0] == 0
         descriptors = len(os.listdir(f"/proc/{m.process.pid}/fd"))
         limit([m.process.pid], "nofile", descriptors)
-        for pid in workers_of(m.path, ["codecfs-hdf5"]):
-            os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: is_gone(pid))
+        kill_workers(m.path)
         assert by_user(v / "10.0")[0] in {0, *EXHAUSTED}  # 0: where the chunk is may be known
         limit([m.process.pid], "nofile")
         for number in (2, 3):

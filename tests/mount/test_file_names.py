@@ -1,7 +1,6 @@
 """Names that codecfs gives to files of its own: long ones, those that a kill leaves, and those that others have taken."""
 import os
 import shutil
-import signal
 import subprocess
 
 import h5py
@@ -10,6 +9,7 @@ import pytest
 import zarr
 
 from conftest import CODECFS, detach, is_mounted, mounted, wait_until
+from mounts import signal_all
 
 DATA = np.arange(100000, dtype="<i4")
 NEW = np.full(1000, 7, "<i4")
@@ -101,8 +101,7 @@ def test_a_relative_name_of_the_log(tmp_path, place):
     try:
         (place / "v/0").write_bytes(NEW.tobytes())
         daemons = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_daemon_of(pid, str(place))]
-        for pid in daemons:
-            os.kill(pid, signal.SIGKILL)
+        signal_all(daemons)
         wait_until(lambda: not (tmp_path / ".a.h5.codecfs-wal").exists())
     finally:
         detach(place)

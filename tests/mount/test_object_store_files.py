@@ -5,8 +5,6 @@ What is read is compared with a mount of the same local file, and with h5py.
 import errno
 import os
 import pathlib
-import signal
-import subprocess
 import zipfile
 
 import h5py
@@ -17,6 +15,7 @@ import zarr
 from buckets import (  # noqa: F401 (fixtures)
     BUCKET, codecfs, environment, files_of, make_far, make_v2, make_v3, operations, put, remote, server, settled, weather)
 from conftest import DATA
+from mounts import signal_all, workers_of
 
 MIB = 1 << 20
 
@@ -182,10 +181,7 @@ def test_a_killed_process_is_replaced(weather, remote, server):
     put(server, weather)
     mounted = remote(weather.name)
     assert len((mounted.path / "v0/0.0.0").read_bytes()) == 60_000
-    for process in subprocess.run(["pgrep", "-x", "codecfs-hdf5"], capture_output=True, text=True).stdout.split():
-        line = pathlib.Path(f"/proc/{process}/cmdline").read_bytes()
-        if str(mounted.path).encode() in line:
-            os.kill(int(process), signal.SIGKILL)
+    signal_all(workers_of(mounted.path, ["codecfs-hdf5"]))
     assert len((mounted.path / "v1/5.0.0").read_bytes()) == 60_000
     assert b"attribute3" in (mounted.path / "v2/.zattrs").read_bytes()
 

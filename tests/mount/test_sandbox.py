@@ -4,7 +4,6 @@ import fcntl
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import tempfile
 
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 from conftest import CODECFS, mounted, wait_until, xattr
-from mounts import workers_of
+from mounts import kill_workers, signal_all, workers_of
 from test_codec_workers import HOSTILE, hostile  # noqa: F401: a fixture
 
 DATA = np.arange(1000, dtype="<i4")
@@ -67,8 +66,7 @@ def test_reads_and_writes_in_the_sandbox(place, user):
         log = source.with_name(".a.h5.codecfs-wal").stat()
         assert log.st_uid == source.stat().st_uid and log.st_mode & 0o777 == source.stat().st_mode & 0o777
         run('setfattr -n user._Filter -v "shuffle|zstd,3" "$1/v"', m.path)
-        for pid in workers_of(m.path, ["codecfs-hdf5"]):
-            os.kill(pid, signal.SIGKILL)
+        signal_all(workers_of(m.path, ["codecfs-hdf5"]))
         run('test -d "$1/group"; head -c 400 /dev/zero > "$1/v/4"; mkdir "$1/group/inner"', m.path)
         assert is_in_sandbox()
         text = subprocess.run([*(ORDINARY if user == "ordinary" else []), "cat", m.path / ".codecfs/filters", m.path / ".codecfs/log"],
@@ -240,9 +238,7 @@ def test_the_lock_outlives_the_worker(mount, tmp_path):
         (m.path / f"v/{i}").write_bytes(bytes(400))
         (m.path / f"g{i}").mkdir()
         assert is_locked()
-        for pid in workers_of(m.path, ["codecfs-hdf5"]):
-            os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: pid not in workers_of(m.path))
+        kill_workers(m.path)
         assert is_locked()
     m.unmount()
     assert not is_locked()
@@ -267,8 +263,7 @@ def test_a_source_that_is_moved(mount, tmp_path):
         os.fsync(file.fileno())
     assert os.listdir(tmp_path / "one") == []
     assert sorted(os.listdir(tmp_path / "two")) == [".b.h5.codecfs-wal", "b.h5"]
-    for pid in workers_of(m.path, ["codecfs-hdf5"]):
-        os.kill(pid, signal.SIGKILL)
+    signal_all(workers_of(m.path, ["codecfs-hdf5"]))
     (m.path / "h").mkdir()
     m.unmount()
     with h5py.File(moved) as file:

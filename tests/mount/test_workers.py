@@ -1,9 +1,7 @@
 """libhdf5 runs in a worker process: any process but the daemon may be killed at any moment, and clients notice nothing."""
 import mmap
 import os
-import pathlib
 import random
-import signal
 import threading
 import time
 
@@ -12,7 +10,7 @@ import numpy as np
 import pytest
 
 from conftest import wait_until
-from mounts import WORKERS, workers_of
+from mounts import WORKERS, signal_all, workers_of
 
 KILLS = int(os.environ.get("CODECFS_TEST_KILLS", "60"))
 CELLS, LENGTH = 32, 20_000
@@ -50,7 +48,7 @@ def test_killed_while_idle(mount, source):
         values = file["read"][...]
     for name in WORKERS[:2]:
         for pid in workers_of(m.path, [name]):
-            os.kill(pid, signal.SIGKILL)
+            signal_all([pid])
             wait_until(lambda: pid not in workers_of(m.path))
             assert names_in(m.path) == ["mapped", "read", "recoded", "tree", "written"]
             assert (np.fromfile(m.path / "read/3.0", "<i4") == values[3]).all()
@@ -67,8 +65,7 @@ def test_killed_after_each_kind_of_change(mount, source):
     m = mount(source, "commit=3600")
 
     def kill():
-        for pid in workers_of(m.path, ["codecfs-hdf5"]):
-            os.kill(pid, signal.SIGKILL)
+        signal_all(workers_of(m.path, ["codecfs-hdf5"]))
 
     tree = m.path / "tree"
     for i in range(5):
@@ -199,7 +196,7 @@ def test_killed_under_load(mount, source):
             pid = rng.choice(workers)
         else:
             continue
-        os.kill(pid, signal.SIGKILL)
+        signal_all([pid])
         killed.add(found[pid])
         kills += 1
     load.stop()

@@ -87,6 +87,13 @@ def is_gone(pid):
         return True
 
 
+def signal_all(pids, number=signal.SIGKILL):
+    """One that has ended since it was listed, perhaps because another one was killed, is left out."""
+    for pid in list(pids):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def processes_of(session):
     """The processes of a session: the daemon and its helpers."""
     for entry in os.listdir("/proc"):
@@ -115,6 +122,14 @@ def workers_of(mountpoint, names=WORKERS):
         except OSError:
             continue
     return found
+
+
+def kill_workers(mountpoint, names=("codecfs-hdf5",)):
+    """All at once, before one of them can replace another, and waits until they are gone."""
+    pids = workers_of(mountpoint, names)
+    signal_all(pids, signal.SIGSTOP)
+    signal_all(pids)
+    wait_until(lambda: all(map(is_gone, pids)))
 
 
 def memory_of(pid, name="VmHWM"):
@@ -159,9 +174,8 @@ def kill_with_survivors(pid):
     wait_until(lambda: all(map(is_stopped, pathlib.Path(f"/proc/{pid}/task").iterdir())))
     descendants = descendants_of_process(pid)
     # All children: one that was just forked does not have its name yet.
-    for child in children_of_process(pid):
-        os.kill(child, signal.SIGKILL)
-    os.kill(pid, signal.SIGKILL)
+    signal_all(children_of_process(pid))
+    signal_all([pid])
     # The process of libhdf5 ends by itself, and has the lock of the file until then; it may have to wait for the disk.
     wait_until(lambda: all(map(is_gone, descendants)))
 
