@@ -17,6 +17,7 @@
 #include "commands/convert_file.h"
 #include "commands/convert_objects.h"
 #include "commands/convert_target.h"
+#include "commands/copy_access.h"
 #include "commands/dataset_info.h"
 #include "commands/omissions.h"
 #include "commands/partial.h"
@@ -253,6 +254,7 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
   if (is_source_url(destination)) return convert_to_url(std::move(source), name, destination, std::move(options));
   if (is_below(destination, name)) return fail(EINVAL, "{}: is in the source itself", destination);
   CODECFS_ASSIGN(Partial partial, Partial::begin(destination, identity_of(*source, name, options), options.resume));
+  CODECFS_ASSIGN(const CopyUmask umask, CopyUmask::of(name));
   Result<Converted> done = convert_into(partial, std::move(source), name, std::move(options));
   if (done) {
     CODECFS_TRY(partial.finish(name));

@@ -121,7 +121,8 @@ Result<> recode_copy(const std::string& copy_path, const DatasetInfo& info, filt
     if (!variable.refused) return;
     const Error& error = *variable.refused;
     const bool is_named = std::ranges::find(named, variable.path) != named.end();
-    if (has_no_data(info, variable.path) && !is_named)
+    const bool has_no_form = has_no_data(info, variable.path) || error.code == EOPNOTSUPP || error.code == EINVAL;
+    if (has_no_form && !is_named)
       warnings.push_back("the filters are not changed: " + with_path(variable.path, error.reason));
     else if (!refused)
       refused = Error{error.code, with_path(variable.path, error.reason)};

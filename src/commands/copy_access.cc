@@ -73,6 +73,21 @@ Result<Common> common_access(const std::string& source) {
 
 }  // namespace
 
+Result<CopyUmask> CopyUmask::of(const std::string& source) {
+  if (is_source_url(source)) return CopyUmask(kGroup | kOthers);
+  CODECFS_ASSIGN(const Common common, common_access(source));
+  // What is made has the group of the process: only others' rights would let the group of the source, which the copy's
+  // directory gets, read it.
+  const bool is_of_other_group = (common.mode() & kGroup) != 0 && common.group() != ::getegid();
+  return CopyUmask(is_of_other_group ? kGroup | kOthers : common.mode());
+}
+
+CopyUmask::CopyUmask(mode_t allowed) : before_(current_umask()) { ::umask(before_ | ((kGroup | kOthers) & ~allowed)); }
+
+CopyUmask::~CopyUmask() {
+  if (is_set_) ::umask(before_);
+}
+
 Result<> open_to_readers(const std::string& copy, const std::string& source) {
   const UniqueFd file(::open(copy.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat like{};

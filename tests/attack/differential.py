@@ -4,7 +4,8 @@
 Each source is made with h5py or zarr-python and modelled in numpy. A folder of them is mounted; what the decoded, encoded,
 npy and raw views show must be the model. Then random operations change variables through the views (chunk files, parts of
 them, mappings, zarr-python, numpy), resize them, store them anew with another filter chain and set attributes. After the
-unmount h5py or zarr-python reads the source, --compact rewrites it, and it is read again.
+unmount h5py or zarr-python reads the source, --compact rewrites it, and it is read again; then it is converted into a random
+format, and they read the copy.
 
 A failure prints the description of the source, what was done to it, and the command that does it again.
 """
@@ -37,12 +38,13 @@ ZARR_CHAINS = ["none", "1,1", "2|1,5", "307,1", "32015,3", "32001,0,0,0,0,5,1,1"
 def import_libraries(codecfs):
     """h5py looks for plugins when it is imported."""
     os.environ["HDF5_PLUGIN_PATH"] = support.plugin_folder(codecfs)
-    global h5py, np, zarr, random_files, compare
+    global h5py, np, zarr, random_files, compare, copies
     import h5py
     import numpy as np
     import zarr
 
     import compare
+    import copies
     import random_files
     warnings.simplefilter("ignore", UserWarning)
 
@@ -213,6 +215,7 @@ class Trial:
                 actions += [self.write_zarr, self.write_encoded]
                 if not variable.type.is_text_object:
                     actions += [self.write_chunk, self.write_part, self.map_chunk, self.write_array, self.map_array, self.unlink] * 2
+                    actions += [self.replace_by_less]
             if variable.layout == "chunked" and variable.chunks and variable.can_write and self.kind != "zip":
                 actions += [self.resize]
             action = self.rng.choice(actions)
@@ -292,6 +295,24 @@ class Trial:
             finally:
                 os.close(fd)
         self.assign(variable, place, values.reshape(chunks)[tuple(slice(s.stop - s.start) for s in place)])
+
+    def replace_by_less(self, variable):
+        """Less than a chunk, as a client stores it that compresses, must not become one."""
+        path, dtype, chunks, *_ = self.pick_chunk(variable)
+        size = int(np.prod(chunks)) * dtype.itemsize
+        if size < 2:
+            return
+        data = os.urandom(self.rng.randrange(1, size))
+        beside = path.with_name(".new.tmp")
+        beside.write_bytes(data)
+        try:
+            os.replace(beside, path)
+        except OSError as error:
+            beside.unlink()
+            if error.errno != errno.EINVAL:
+                raise
+            return
+        raise Fault(f"{path.name}: {len(data)} bytes replaced a chunk of {size}")
 
     def changed_part(self, variable, path, dtype, chunks, place, values):
         """Some elements of a chunk: (first, bytes), and puts them into the model."""
@@ -419,7 +440,7 @@ class Trial:
             self.trace[-1] += f" refused: {errno.errorcode[error.errno]}"
             self.counts[f"recode refused: {errno.errorcode[error.errno]}"] += 1
             return
-        variable.is_filtered = self.kind == "hdf5"
+        variable.is_filtered = variable.is_recoded = self.kind == "hdf5"
         variable.can_write = variable.can_write or not variable.lossy
         self.counts["recode done"] += 1
 
@@ -444,6 +465,8 @@ class Trial:
                     dataset = file[variable.name]
                     array = as_array(random_files.read_hdf5_variable(file, variable), variable.array).reshape(variable.full_shape)
                     self.compare_source(array, variable, dataset.attrs, dataset.shape, dataset.maxshape, when)
+                    if variable.is_recoded:
+                        self.check_masks(dataset, f"{variable.name} in the source {when}")
             return
         store = zarr.ZipStore(str(self.path), mode="r") if self.kind == "zip" else zarr.DirectoryStore(str(self.path))
         group = zarr.open_group(store, "r")
@@ -451,6 +474,15 @@ class Trial:
             array = group[variable.name]
             self.compare_source(array[...], variable, dict(array.attrs), array.shape, None, when)
         store.close()
+
+    def check_masks(self, dataset, where):
+        """libhdf5 leaves a filter out of a chunk only where it is optional and fails: of these, szip, lzf and blosc may."""
+        filters = dataset.id.get_create_plist()
+        may_fail = sum(1 << i for i in range(filters.get_nfilters()) if filters.get_filter(i)[0] in (4, 32000, 32001))
+        for i in range(dataset.id.get_num_chunks() if dataset.chunks else 0):
+            chunk = dataset.id.get_chunk_info(i)
+            if chunk.filter_mask & ~may_fail:
+                raise Fault(f"{where}: the chunk at {chunk.chunk_offset} has the filter mask {chunk.filter_mask:#x}")
 
     def compare_source(self, array, variable, attributes, shape, maxshape, when):
         where = f"{variable.name} in the source {when}"
@@ -519,6 +551,7 @@ def run_batch(told, directory, numbers, counts):
     for trial in trials:
         trial.guarded(trial.judge, "after the unmount")
         trial.guarded(trial.compact)
+        trial.guarded(copies.copy_and_judge, trial, directory)
     return [trial for trial in trials if trial.fault]
 
 

@@ -168,7 +168,7 @@ class Variable:
         self.can_write = self.can_unlink = self.can_recode = True
         self.lossy = False
         self.has_known_padding = True
-        self.is_grown = self.is_filtered = False
+        self.is_grown = self.is_filtered = self.is_recoded = False
         self.can_compact = True
         self.attributes = {}
 
@@ -426,6 +426,10 @@ def add_hdf5_variable(rng, file, name, library, libver):
         variable.has_known_padding = False
     variable.is_stored = way != "empty"
     add_attributes(rng, dataset, variable, dataset.attrs.__setitem__)
+    if rng.random() < 0.2:  # two names that a reader that takes Latin-1 for UTF-8 may mix up
+        for attribute in ("d\xe9bit".encode("latin-1"), "d\xe9bit".encode()):
+            space_of_one = h5py.h5s.create(h5py.h5s.SCALAR)
+            h5py.h5a.create(dataset.id, attribute, h5py.h5t.STD_I32LE, space_of_one).write(np.array(len(attribute), "<i4"))
     if fill_kind == "undefined" or fill_time == "never":
         variable.fill = None
     else:

@@ -12,7 +12,7 @@ import traceback
 import numcodecs
 import numpy as np
 
-from concurrency_model import CHAINS, FILL, Fault, Skip
+from concurrency_model import CHAINS, FILL, GRACE, Fault, Skip
 
 NPY, RAW, ENCODED = ".codecfs/view/npy", ".codecfs/view/raw", ".codecfs/view/encoded"
 # When the mount is taken away while work goes on.
@@ -256,11 +256,14 @@ class Worker:
         return True
 
     def by_encoded(self, variable, number, content):
-        # With another chain than that of .zarray it is EINVAL, or even (of shuffle alone) other values.
+        # With another chain than that of .zarray it is EINVAL, or even (of shuffle alone) other values; and another view
+        # may show the former .zarray for a moment.
         lock = self.model.chain_locks[variable.index]
         if not lock.acquire(block=False):
             raise Skip
         try:
+            if self.chain_turned(variable, int(self.model.chain_turn[variable.index])):
+                raise Skip
             zarray = self.read_json(self.path(variable, view=ENCODED) + "/.zarray")
             data = decoder(zarray)[1](content.tobytes())
             with opened(self.path(variable, number, ENCODED), os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
@@ -271,7 +274,10 @@ class Worker:
 
     def chain_turned(self, variable, before):
         now = int(self.model.chain_turn[variable.index])
-        return before % 2 or now != before or time.monotonic() - self.model.chain_at[variable.index] < 2
+        if before % 2 or now != before:
+            return True
+        at = self.model.chain_at[variable.index]
+        return at > 0 and time.monotonic() - at < GRACE * self.model.patience(at)
 
     def write_half(self):
         """Another worker may write the other half."""

@@ -142,6 +142,20 @@ def test_rules_change_only_filters(tmp_path):
     assert filters(tmp_path / "c.h5", "empty") == [1] and dump(source) == dump(tmp_path / "c.h5")
 
 
+def test_a_rule_for_all_where_one_variable_cannot_have_filters(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_layout(h5py.h5d.COMPACT)
+        text = h5py.h5t.py_create(h5py.string_dtype(), logical=True)
+        h5py.Dataset(h5py.h5d.create(f.id, b"compact", text, h5py.h5s.create_simple((2,)), properties))[...] = ["a", "bc"]
+        f.create_dataset("w", data=np.arange(1000), chunks=(100,))
+    told = run("convert", "-F", "*,deflate,1", tmp_path / "a.h5", tmp_path / "b.h5")
+    assert "warning" in told and "the filters are not changed: /compact" in told
+    assert filters(tmp_path / "b.h5", "w") == [1] and dump(tmp_path / "a.h5") == dump(tmp_path / "b.h5")
+    assert "/compact" in run("convert", "-F", "compact,deflate,1", tmp_path / "a.h5", tmp_path / "c.h5", code=32)
+    assert not (tmp_path / "c.h5").exists()
+
+
 def test_without_isolation(tmp_path):
     """The process that compacts is forked from one that has used libhdf5."""
     source, made = make(tmp_path / "a.h5"), tmp_path / "b.h5"
