@@ -24,6 +24,9 @@ CHAINS = {
     "szip nearest neighbour": [(4, (32, 8))],
     "szip entropy coding": [(4, (4, 16))],
     "shuffle szip": [(2, ()), (4, (4, 32))],
+    "bzip2 szip": [(307, (9,)), (4, (32, 32))],
+    "deflate szip": [(1, (5,)), (4, (4, 8))],
+    "szip deflate": [(4, (32, 16)), (1, (1,))],
     "lzf": [(32000, ())],
     "shuffle lzf fletcher32": [(2, ()), (32000, ()), (3, ())],
     "fletcher32 lzf": [(3, ()), (32000, ())],
@@ -78,11 +81,16 @@ if order["task"] == "make":
         for name, chain in order["chains"].items():
             make(theirs, name, chain).write(h5py.h5s.ALL, h5py.h5s.ALL, chunks.ravel())
             make(ours, name, chain)
+def is_right(dataset, i):
+    try:
+        return bool((dataset[i * chunks.shape[1]:(i + 1) * chunks.shape[1]] == chunks[i]).all())
+    except OSError:
+        return False
 result = {}
 for side in "by_libhdf5", "by_codecfs":
     with h5py.File(order[side]) as f:
-        result[side] = {name: [[d.id.get_chunk_info(i).filter_mask for i in range(d.id.get_num_chunks())],
-                               bool(d.id.get_num_chunks() and (d[()] == chunks.ravel()).all())] for name, d in f.items()}
+        result[side] = {name: [[d.id.get_chunk_info(i).filter_mask, is_right(d, i)] for i in range(d.id.get_num_chunks())]
+                        for name, d in f.items()}
 print(json.dumps(result))
 """
 
@@ -106,12 +114,17 @@ def test_the_same_filters_are_skipped_as_by_libhdf5(mount, tmp_path, plugins):
             (mounted.path / name / str(i)).write_bytes(chunk.tobytes())
     mounted.close()
     found = hdf5(plugins, task="compare", chunks=str(tmp_path / "chunks.npy"), **files)
+    seen = set()
     for name in CHAINS:
-        assert found["by_codecfs"][name][1], f"{name}: libhdf5 does not read it back"
-        assert found["by_libhdf5"][name][1]
-    masks = {side: {name: found[side][name][0] for name in CHAINS} for side in files}
-    assert masks["by_codecfs"] == masks["by_libhdf5"]
-    seen = {name for name in CHAINS if any(masks["by_libhdf5"][name])}
+        ours, theirs = found["by_codecfs"][name], found["by_libhdf5"][name]
+        assert len(ours) == len(theirs) == len(chunks) and all(right for _, right in ours), f"{name}: libhdf5 does not read it back"
+        for i, ((mask, _), (wanted, right)) in enumerate(zip(ours, theirs)):
+            # libhdf5's szip drops bytes at its end that are no whole pixel, as a compressor may leave. What it reads again
+            # then is sometimes right by chance.
+            if name in ("bzip2 szip", "deflate szip") and mask == 2:
+                continue
+            assert right and mask == wanted, (name, i)
+            seen |= {name} if wanted else set()
     assert {"lzf", "blosc", "szip entropy coding", "declines"} <= seen
     assert not seen & {"xor", "header", "deflate", "bzip2", "lz4"}
 

@@ -1,8 +1,11 @@
 """Filter rules: what -F and -o filter= give each variable, shown as user._FilterOut. How rules are read and combined is
 tested in tests/unit/filters/filter_rules_test.cc; here they meet real names, sources and the command line."""
+import itertools
 import os
+import subprocess
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 import zarr
@@ -66,6 +69,30 @@ def test_none_for_one(mount, source):
     assert filter_out(at / "deflated") == "none"
     assert filter_out(at / "checked") == "3|2|1,5"
     assert filter_out(at / "scalar") is None  # as in nccopy: a scalar has no chunks
+
+
+def test_two_rules_in_either_order_give_what_nccopy_gives(mount, tmp_path):
+    path, copy = tmp_path / "a.nc", tmp_path / "b.nc"
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("x", 4096)
+        for name in "vw":
+            file.createVariable(name, "i4", ("x",), chunksizes=(1024,))[:] = np.arange(4096)
+    for rules in itertools.permutations(["v,none", "*,1,3", "v,1,5", "*,2", "v&w,1,7", "w,none"], 2):
+        subprocess.run(["nccopy", *(word for rule in rules for word in ("-F", rule)), path, copy], check=True)
+        mounted = mount(path, "ro", rules=rules)
+        with h5py.File(copy) as file:
+            for name in "vw":
+                chain = file[name].id.get_create_plist()
+                filters = [chain.get_filter(i) for i in range(chain.get_nfilters())]
+                theirs = "|".join(",".join(map(str, [number, *(parameters if number == 1 else ())])) for number, _, parameters, _ in filters)
+                assert (filter_out(mounted.path / name) or "none") == (theirs or "none"), (rules, name)
+        mounted.unmount()
+
+
+def test_the_older_separator_of_names(mount, source):
+    """That of the filter document of 2018."""
+    at = mount(source, rules=["plain|/group/deep/v,shuffle|zstd,3"]).path
+    assert filter_out(at / "plain") == filter_out(at / "group/deep/v") == "2|32015,3" and filter_out(at / "deflated") is None
 
 
 def test_rules_in_the_mount_options(mount, source):

@@ -41,14 +41,14 @@ class NameReader {
   [[nodiscard]] size_t position() const { return at_; }
 
  private:
-  /// Reads one name without the unescaped white space around it. Stops at the '&', the ',' or the end.
+  /// Reads one name without the unescaped white space around it. Stops at the separator, the ',' or the end.
   Result<std::string> read_name() {
     while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
     name_at_ = at_;
     star_at_.reset();
     std::string name;
     size_t keep = 0;  // length of `name` up to the last character that is not white space
-    for (; at_ < text_.size() && text_[at_] != ',' && text_[at_] != '&'; ++at_) {
+    for (; at_ < text_.size() && text_[at_] != ',' && text_[at_] != '&' && text_[at_] != '|'; ++at_) {
       const bool escaped = text_[at_] == '\\';
       if (escaped && ++at_ == text_.size()) return fail_at(text_, at_, "a backslash needs a character behind it");
       if (!escaped && text_[at_] == '*' && !star_at_) star_at_ = at_;
@@ -98,8 +98,8 @@ std::optional<std::vector<FilterStage>> FilterRules::resolve(std::string_view na
   std::vector<FilterStage> chain;
   for (const Rule& rule : rules_) {
     if (!rule.names.empty() && std::ranges::find(rule.names, name) == rule.names.end()) continue;
+    if (rule.chain.empty()) return std::vector<FilterStage>();
     named = true;
-    if (rule.chain.empty()) chain.clear();
     chain.insert(chain.end(), rule.chain.begin(), rule.chain.end());
   }
   if (!named && !suppress_all_) return std::nullopt;

@@ -5,12 +5,12 @@
 //   none            no filters for all variables; the same as *,none
 //   *,SPEC          all variables
 //   v,SPEC          the variable v of the root, as /v
-//   /g/v&w,SPEC     several, by their full names
+//   /g/v&w,SPEC     several, by their full names; /g/v|w,SPEC is the older form
 //
-// A backslash escapes the next character of a name (\, \& \* \\ and white space at its ends). Rules for the same
-// variable combine in order: further filters are appended, `v,none` drops the previous ones. `*,none` is weaker than
-// any other rule, whatever its position.
-// Source: netCDF-C documentation, "Using nccopy", with its table of all cases.
+// A backslash escapes the next character of a name (\, \& \| \* \\ and white space at its ends). Rules for the same
+// variable combine in order: further filters are appended. Two rules do not depend on their position: `v,none` is
+// stronger than any other rule for v, `*,none` is weaker than any.
+// Source: netCDF-C documentation, "Using nccopy", with its table of all cases, and nccopy where it says nothing.
 
 #include <cstdint>
 #include <optional>

@@ -152,7 +152,8 @@ Result<FilterStage> complete(const FilterStage& stage, const filters::ChunkShape
 }  // namespace
 
 // Encodes some zeros with each filter, because parameters that only the encoder rejects would make libhdf5 skip an
-// optional filter for every chunk. Not for plugins' filters, whose parameters are not complete yet.
+// optional filter for every chunk. Not for plugins' filters, whose parameters are not complete yet. What an optional
+// filter gets from those before it may be nothing that it encodes: it is left out of such a chunk, as in libhdf5.
 Result<std::vector<FilterStage>> complete_chain(std::span<const FilterStage> chain, const filters::ChunkShape& chunk) {
   if (chain.size() > H5Z_MAX_NFILTERS)
     return fail(EINVAL, "{} filters in a pipeline; HDF5 supports at most {}", chain.size(), H5Z_MAX_NFILTERS);
@@ -169,7 +170,6 @@ Result<std::vector<FilterStage>> complete_chain(std::span<const FilterStage> cha
       auto encoded = coder.encode(trial.bytes());
       if (!encoded && encoded.error().code == ENOMEM) return pass_on(encoded);
       if (!encoded) return fail(EINVAL, "{}: {}", next.name, encoded.error().reason);
-      trial = *std::move(encoded);
     }
     whole.push_back(std::move(next));
   }

@@ -93,14 +93,26 @@ TEST(FilterRules, RepetitionAddsUpInOrder) {
   EXPECT_EQ(applied({"v,307,9", "v,40000,1"}, "/v"), "307,9|40000,1");  // as nccopy does
   EXPECT_EQ(applied({"*,307,9", "v,40000,1"}, "/v"), "307,9|40000,1");
   EXPECT_EQ(applied({"*,307,9", "v,40000,1"}, "/w"), "307,9");
-  EXPECT_EQ(applied({"*,307,9", "v,none"}, "/v"), "none");
-  EXPECT_EQ(applied({"*,307,9", "v,none"}, "/w"), "307,9");
-  EXPECT_EQ(applied({"v,none", "v,307,9"}, "/v"), "307,9");
-  EXPECT_EQ(applied({"v,307,9", "v,none"}, "/v"), "none");
-  EXPECT_EQ(applied({"v,307,9", "v,none", "v,1,1"}, "/v"), "1,1");
   EXPECT_EQ(applied({"v,307,9", "v,307,4"}, "/v"), "307,4");
   EXPECT_EQ(applied({"v&v,307,9"}, "/v"), "307,9");
   EXPECT_EQ(applied({"v,1,5|2", "v,3"}, "/v"), "3|2|1,5");  // arranged
+}
+
+TEST(FilterRules, NoneForAVariableDoesNotDependOnItsPosition) {
+  EXPECT_EQ(applied({"*,307,9", "v,none"}, "/v"), "none");
+  EXPECT_EQ(applied({"v,none", "*,307,9"}, "/v"), "none");
+  EXPECT_EQ(applied({"v,none", "*,307,9"}, "/w"), "307,9");
+  EXPECT_EQ(applied({"v,none", "v,307,9"}, "/v"), "none");
+  EXPECT_EQ(applied({"v,307,9", "v,none"}, "/v"), "none");
+  EXPECT_EQ(applied({"v&w,none", "w,307,9", "x,1,1"}, "/w"), "none");
+  EXPECT_EQ(applied({"v&w,none", "w,307,9", "x,1,1"}, "/x"), "1,1");
+}
+
+TEST(FilterRules, TheOlderSeparatorOfNames) {
+  for (const char* name : {"/v", "/g/w"}) EXPECT_EQ(applied({"v|/g/w,1,1|2"}, name), "2|1,1");
+  EXPECT_EQ(applied({"v|w&x,none"}, "/w"), "none");
+  EXPECT_EQ(applied({R"(v\|w,1,1)"}, "/v|w"), "1,1");
+  EXPECT_EQ(applied({R"(v\|w,1,1)"}, "/w"), "unchanged");
 }
 
 TEST(FilterRules, PointsAtWhatIsWrong) {
@@ -115,6 +127,7 @@ TEST(FilterRules, PointsAtWhatIsWrong) {
       {"v&,307,9", "character 3 of", "missing"},
       {"v&&w,307,9", "character 3 of", "missing"},
       {"v&", "at the end of", "missing"},
+      {"v|,307,9", "character 3 of", "missing"},
       {"v&*,307,9", "character 3 of", "stands alone"},
       {"*&v,307,9", "character 1 of", "stands alone"},
       {"te*,307,9", "character 3 of", "stands alone"},
