@@ -199,6 +199,29 @@ def test_working_parameters_come_from_our_answers(mount, libraries, tmp_path, dt
     assert all("libnetcdf" in open(f"/proc/{worker}/maps").read() for worker in workers)
 
 
+def test_netcdf_is_asked_without_being_linked(mount, libraries, folder, tmp_path):
+    shutil.copy(libraries / "libmask.so", folder)
+    compile_plugin("mask_codec.c", folder / "libmaskcodec.so")
+    mask = (4 + 4 + 1 + (40 + 3 * 10) + (100 + 3 * 50)) & 0xff
+    store = zarr_array(tmp_path / "v", {"id": "mask", "value": 1, "of_variable": 1}, encode=masked(mask))
+    mounted = mount(store, env={"HDF5_PLUGIN_PATH": str(folder)})
+    assert read(mounted, "1.1") == CHUNK
+    assert not any("libnetcdf" in open(f"/proc/{worker}/maps").read() for worker in loaded_by(folder / "libmaskcodec.so"))
+
+
+def test_a_filter_with_a_parameter_of_64_bits(mount, libraries, tmp_path):
+    """It calls a function of netCDF for that, and does not link libnetcdf."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f.create_dataset("v", data=np.arange(100, dtype="i4"), chunks=(50,))
+    mounted = mount(tmp_path / "a.h5", env={"HDF5_PLUGIN_PATH": str(libraries)})
+    os.setxattr(mounted.path / "v", "user._Filter", b"32900,1,15,90.0d")
+    assert read(mounted, "v/1") == np.arange(50, 100, dtype="i4").tobytes()
+    mounted.close()
+    with h5py.File(tmp_path / "a.h5") as f:
+        mask, stored = f["v"].id.read_direct_chunk((50,))
+        assert mask == 0 and stored == bytes(byte ^ 90 for byte in np.arange(50, 100, dtype="i4").tobytes())
+
+
 def test_refused_json(mount, libraries, tmp_path):
     store = zarr_array(tmp_path / "s/v", {"id": "mask", "refuse": 1}).parent
     (store / ".zgroup").write_text('{"zarr_format": 2}')
@@ -291,6 +314,7 @@ BAD = {  # case: (number, what .codecfs/filters says)
     "ids_differ": (16, "its HDF5 filter is 32901, its codec 'bad' is for 32902: neither is used"),
     "no_type": (17, "H5PLget_plugin_info without H5PLget_plugin_type"),
     "missing_symbol": (18, "undefined symbol: a_function_that_no_library_has"),
+    "missing_function": (20, "undefined symbol: a_function_that_no_library_has"),  # which is called only later
 }
 
 

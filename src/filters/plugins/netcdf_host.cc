@@ -3,8 +3,12 @@
 #include "filters/plugins/netcdf_host.h"
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
+#include <string_view>
 
 namespace codecfs::filters {
 namespace {
@@ -13,8 +17,13 @@ constexpr int kBadId = -33;         // NC_EBADID
 constexpr int kNoVariable = -49;    // NC_ENOTVAR
 constexpr int kBadDimension = -46;  // NC_EBADDIM
 constexpr int kBadType = -45;       // NC_EBADTYPE
+constexpr int kNoAttribute = -43;   // NC_ENOTATT
+constexpr int kGlobal = -1;         // NC_GLOBAL
 constexpr int kFirstUserType = 32;  // NC_FIRSTUSERTYPEID: types without a netCDF number are shown as opaque
 constexpr size_t kMaxDimensions = 1024;
+constexpr size_t kMaxName = 256;  // NC_MAX_NAME
+constexpr const char* kVariableName = "variable";
+constexpr std::string_view kDimensionName = "dim";  // and its index
 
 thread_local const ChunkShape* variable_in_call = nullptr;
 
@@ -64,6 +73,29 @@ int check(int ncid, int varid) {
   return varid == NetcdfVariableInCall::kVariable ? 0 : kNoVariable;
 }
 
+int check_dimension(int ncid, int dimension) {
+  if (const int error = check(ncid, NetcdfVariableInCall::kVariable); error != 0) return error;
+  return dimension >= 0 && static_cast<size_t>(dimension) < variable_in_call->shape.size() ? 0 : kBadDimension;
+}
+
+int no_attribute(int ncid, int varid) {
+  if (varid == kGlobal) varid = NetcdfVariableInCall::kVariable;
+  const int error = check(ncid, varid);
+  return error != 0 ? error : kNoAttribute;
+}
+
+void swap_words(unsigned char* bytes, size_t size) { std::reverse(bytes, bytes + size); }
+
+/// The eight bytes of a double or a 64-bit integer, as two parameters in the order of a little-endian machine.
+int fix_eight_bytes(unsigned char* bytes, bool is_decoded) {
+  constexpr size_t kWord = 4;
+  if (bytes == nullptr || std::endian::native == std::endian::little) return 0;
+  if (!is_decoded) swap_words(bytes, 2 * kWord);
+  for (const size_t at : {size_t{0}, kWord}) swap_words(bytes + at, kWord);
+  if (is_decoded) swap_words(bytes, 2 * kWord);
+  return 0;
+}
+
 }  // namespace
 
 NetcdfVariableInCall::NetcdfVariableInCall(const ChunkShape& chunk) { variable_in_call = &chunk; }
@@ -80,7 +112,7 @@ CODECFS_EXPORT int nc_inq_var(int ncid, int varid, char* name, int* type, int* d
   if (const int error = check(ncid, varid); error != 0) return error;
   const ChunkShape& variable = *variable_in_call;
   const size_t rank = std::min(variable.shape.size(), kMaxDimensions);
-  give_name(name, "variable");
+  give_name(name, kVariableName);
   if (type != nullptr) *type = netcdf_type(variable.type).id;
   if (dimensions != nullptr) *dimensions = static_cast<int>(rank);
   for (size_t i = 0; dimension_ids != nullptr && i < rank; ++i) dimension_ids[i] = static_cast<int>(i);
@@ -119,3 +151,67 @@ CODECFS_EXPORT int nc_inq_var_endian(int ncid, int varid, int* order) {
   if (order != nullptr) *order = known == codecfs::ByteOrder::little ? 1 : known == codecfs::ByteOrder::big ? 2 : 0;
   return 0;
 }
+
+CODECFS_EXPORT int nc_inq_varid(int ncid, const char* name, int* varid) {
+  if (const int error = check(ncid, NetcdfVariableInCall::kVariable); error != 0) return error;
+  if (name == nullptr || std::string_view(name) != kVariableName) return kNoVariable;
+  if (varid != nullptr) *varid = NetcdfVariableInCall::kVariable;
+  return 0;
+}
+
+CODECFS_EXPORT int nc_inq_varname(int ncid, int varid, char* name) {
+  return nc_inq_var(ncid, varid, name, nullptr, nullptr, nullptr, nullptr);
+}
+
+CODECFS_EXPORT int nc_inq_vartype(int ncid, int varid, int* type) {
+  return nc_inq_var(ncid, varid, nullptr, type, nullptr, nullptr, nullptr);
+}
+
+CODECFS_EXPORT int nc_inq_varndims(int ncid, int varid, int* dimensions) {
+  return nc_inq_var(ncid, varid, nullptr, nullptr, dimensions, nullptr, nullptr);
+}
+
+CODECFS_EXPORT int nc_inq_vardimid(int ncid, int varid, int* dimension_ids) {
+  return nc_inq_var(ncid, varid, nullptr, nullptr, nullptr, dimension_ids, nullptr);
+}
+
+CODECFS_EXPORT int nc_inq_varnatts(int ncid, int varid, int* attributes) {
+  return nc_inq_var(ncid, varid, nullptr, nullptr, nullptr, nullptr, attributes);
+}
+
+CODECFS_EXPORT int nc_inq_dimname(int ncid, int dimension, char* name) {
+  if (const int error = check_dimension(ncid, dimension); error != 0) return error;
+  if (name != nullptr) (void)std::snprintf(name, kMaxName, "%s%d", kDimensionName.data(), dimension);
+  return 0;
+}
+
+CODECFS_EXPORT int nc_inq_dim(int ncid, int dimension, char* name, size_t* length) {
+  const int error = nc_inq_dimname(ncid, dimension, name);
+  return error != 0 ? error : nc_inq_dimlen(ncid, dimension, length);
+}
+
+CODECFS_EXPORT int nc_inq_dimid(int ncid, const char* name, int* dimension) {
+  if (const int error = check(ncid, NetcdfVariableInCall::kVariable); error != 0) return error;
+  std::string_view text = name == nullptr ? "" : name;
+  if (!text.starts_with(kDimensionName)) return kBadDimension;
+  text.remove_prefix(kDimensionName.size());
+  int number = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size()) return kBadDimension;
+  if (const int error = check_dimension(ncid, number); error != 0) return error;
+  if (dimension != nullptr) *dimension = number;
+  return 0;
+}
+
+CODECFS_EXPORT int nc_inq_att(int ncid, int varid, const char*, int*, size_t*) { return no_attribute(ncid, varid); }
+CODECFS_EXPORT int nc_inq_atttype(int ncid, int varid, const char*, int*) { return no_attribute(ncid, varid); }
+CODECFS_EXPORT int nc_inq_attlen(int ncid, int varid, const char*, size_t*) { return no_attribute(ncid, varid); }
+CODECFS_EXPORT int nc_inq_attid(int ncid, int varid, const char*, int*) { return no_attribute(ncid, varid); }
+CODECFS_EXPORT int nc_inq_attname(int ncid, int varid, int, char*) { return no_attribute(ncid, varid); }
+CODECFS_EXPORT int nc_get_att(int ncid, int varid, const char*, void*) { return no_attribute(ncid, varid); }
+
+CODECFS_EXPORT int ncaux_h5filterspec_fix8(unsigned char* bytes, int decode) {
+  return fix_eight_bytes(bytes, decode != 0);
+}
+CODECFS_EXPORT int NC_hdf5_filterfix8(unsigned char* bytes, int decode) { return fix_eight_bytes(bytes, decode != 0); }
+CODECFS_EXPORT int NC_filterfix8(unsigned char* bytes, int decode) { return fix_eight_bytes(bytes, decode != 0); }

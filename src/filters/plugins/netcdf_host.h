@@ -1,8 +1,9 @@
 #pragma once
-// The functions of netCDF-C that a codec calls from NCZ_modify_parameters to query the variable: nc_inq_var,
-// nc_inq_type, nc_inq_dimlen, nc_inq_var_chunking and nc_inq_var_endian. The program exports its own versions, which
-// the loader finds before those of a libnetcdf that the plugin links; they know one variable, that of the current
-// thread's call.
+// The functions of netCDF-C that a plugin may call, also one that does not link libnetcdf: the inquiries about the
+// variable, its dimensions and its attributes from NCZ_modify_parameters, and ncaux_h5filterspec_fix8 from filters,
+// with its two older names. The program exports its own versions, which the loader finds before those of a libnetcdf
+// that the plugin links; they know one variable, that of the current thread's call, and no attributes of it.
+// src/CMakeLists.txt lists what is exported.
 
 #include "filters/core/filter.h"
 

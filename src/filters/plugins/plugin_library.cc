@@ -86,8 +86,9 @@ Result<PluginLibrary> open_plugin(const std::string& path, const std::string& sh
   PluginLibrary plugin;
   plugin.path = shown;
   dlerror();
-  // RTLD_LOCAL, so that functions of the same name in two plugins do not conflict.
-  void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  // RTLD_LOCAL, so that functions of the same name in two plugins do not conflict. RTLD_NOW, so that one that needs a
+  // function which is not there is known by that function's name, and not by a process that ends at the call.
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return fail(ENOEXEC, "{}", loader_message(path));
   if (dlsym(library, "codecfs_plugin_is_reentrant") == nullptr) plugin.turn = std::make_shared<Mutex>();
 

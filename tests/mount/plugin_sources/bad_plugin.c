@@ -38,6 +38,7 @@ static int to_codec(size_t count, const unsigned* values, char** json) {
 #define NO_TYPE 17
 #define MISSING_SYMBOL 18
 #define ONLY_ENCODES 19
+#define MISSING_FUNCTION 20
 
 #if CASE == CRASHES
 __attribute__((constructor)) static void start(void) { *(volatile int*)8 = 1; }
@@ -58,6 +59,9 @@ static void initialize(void) { abort(); }
 #if CASE == MISSING_SYMBOL
 void a_function_that_no_library_has(void);
 void* needs_it = a_function_that_no_library_has;
+#elif CASE == MISSING_FUNCTION
+void a_function_that_no_library_has(void);
+__attribute__((used)) static void call_it(void) { a_function_that_no_library_has(); }
 #endif
 
 #ifndef ID

@@ -14,6 +14,35 @@ int nc_inq_type(int, int, char*, size_t*);
 int nc_inq_dimlen(int, int, size_t*);
 int nc_inq_var_chunking(int, int, int*, size_t*);
 int nc_inq_var_endian(int, int, int*);
+int nc_inq_varid(int, const char*, int*);
+int nc_inq_vartype(int, int, int*);
+int nc_inq_varndims(int, int, int*);
+int nc_inq_vardimid(int, int, int*);
+int nc_inq_varnatts(int, int, int*);
+int nc_inq_dim(int, int, char*, size_t*);
+int nc_inq_dimid(int, const char*, int*);
+int nc_inq_att(int, int, const char*, int*, size_t*);
+enum { NO_ATTRIBUTE = -43 };
+
+/* Whether the single inquiries tell what nc_inq_var does. */
+static int are_consistent(int ncid, int varid, const char* name, int type, int dimensions, const int* ids,
+                          int attributes) {
+  int found = -1;
+  if (nc_inq_varid(ncid, name, &found) != 0 || found != varid) return 0;
+  if (nc_inq_vartype(ncid, varid, &found) != 0 || found != type) return 0;
+  if (nc_inq_varndims(ncid, varid, &found) != 0 || found != dimensions) return 0;
+  if (nc_inq_varnatts(ncid, varid, &found) != 0 || found != attributes) return 0;
+  if (nc_inq_att(ncid, varid, "no such attribute", NULL, NULL) != NO_ATTRIBUTE) return 0;
+  int again[16];
+  if (nc_inq_vardimid(ncid, varid, again) != 0 || memcmp(again, ids, (size_t)dimensions * sizeof *ids) != 0) return 0;
+  for (int i = 0; i < dimensions; ++i) {
+    char dimension[257];
+    size_t length = 0, other = 0;
+    if (nc_inq_dim(ncid, ids[i], dimension, &length) != 0 || nc_inq_dimlen(ncid, ids[i], &other) != 0) return 0;
+    if (length != other || nc_inq_dimid(ncid, dimension, &found) != 0 || found != ids[i]) return 0;
+  }
+  return nc_inq_dimid(ncid, "no such dimension", &found) != 0 && nc_inq_varid(ncid, "no such variable", &found) != 0;
+}
 
 static void trace(const char* what) {
   static FILE* file; /* opened while the library is loaded; later it may not open files */
@@ -63,6 +92,7 @@ static int modify(int ncid, int varid, size_t* vnparamsp, unsigned** vparamsp, s
     if (status == 0) status = nc_inq_type(ncid, type, type_name, &size);
     if (status == 0) status = nc_inq_var_chunking(ncid, varid, &storage, chunk);
     if (status == 0) status = nc_inq_var_endian(ncid, varid, &order);
+    if (status == 0 && !are_consistent(ncid, varid, name, type, dimensions, ids, attributes)) status = NC_EINVAL;
     unsigned sum = (unsigned)(type + (int)size + order + storage);
     for (int i = 0; status == 0 && i < dimensions; ++i) {
       size_t length = 0;

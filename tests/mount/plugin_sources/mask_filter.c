@@ -22,8 +22,11 @@ enum {
   GROW = 11,          /* a header of 8 bytes before the data */
   DECLINE = 12,       /* encoding: return 0 for data that begins with 0xff */
   CRASH_ENCODING = 13,
-  SLEEP_ENCODING = 14
+  SLEEP_ENCODING = 14,
+  BY_DOUBLE = 15 /* the third and fourth parameter are a double: the mask */
 };
+
+int ncaux_h5filterspec_fix8(unsigned char*, int); /* of netCDF, which a filter need not link */
 
 static void flip(unsigned char* bytes, size_t count, unsigned mask) {
   for (size_t i = 0; i < count; ++i) bytes[i] ^= (unsigned char)mask;
@@ -33,10 +36,17 @@ static int inside = 0;
 
 static size_t mask_filter(unsigned flags, size_t cd_nelmts, const unsigned cd_values[], size_t nbytes, size_t* buf_size,
                           void** buf) {
-  const unsigned mask = cd_nelmts > 0 ? cd_values[0] : 0x5a;
+  unsigned mask = cd_nelmts > 0 ? cd_values[0] : 0x5a;
   const unsigned behaviour = cd_nelmts > 1 ? cd_values[1] : WELL;
   const int decoding = (flags & H5Z_FLAG_REVERSE) != 0;
   if (behaviour == FAIL && decoding) return 0;
+  if (behaviour == BY_DOUBLE) {
+    double value = 0;
+    if (cd_nelmts != 4) return 0;
+    memcpy(&value, cd_values + 2, sizeof value);
+    if (ncaux_h5filterspec_fix8((unsigned char*)&value, 1) != 0) return 0;
+    mask = (unsigned)value;
+  }
   if (behaviour == FAIL_WITH_NULL && decoding) {
     free(*buf);
     *buf = NULL;
