@@ -209,6 +209,19 @@ def test_netcdf_is_asked_without_being_linked(mount, libraries, folder, tmp_path
     assert not any("libnetcdf" in open(f"/proc/{worker}/maps").read() for worker in loaded_by(folder / "libmaskcodec.so"))
 
 
+def test_changed_visible_parameters_are_stored(mount, libraries, tmp_path):
+    store = zarr_array(tmp_path / "s/v", None).parent
+    (store / ".zgroup").write_text('{"zarr_format": 2}')
+    mounted = mount(store, env={"HDF5_PLUGIN_PATH": str(libraries)})
+    os.setxattr(mounted.path / "v", "user._Filter", b"32900,777")
+    assert xattr(mounted.path / "v", "_Filter").startswith("32900,9")
+    assert read(mounted, "v/1.1") == CHUNK
+    mounted.close()
+    stored = json.loads((store / "v/.zarray").read_text())
+    assert stored["compressor"] == {"id": "mask", "value": 9}
+    assert (store / "v/1.1").read_bytes() == bytes(byte ^ 9 for byte in CHUNK)
+
+
 def test_a_filter_with_a_parameter_of_64_bits(mount, libraries, tmp_path):
     """It calls a function of netCDF for that, and does not link libnetcdf."""
     with h5py.File(tmp_path / "a.h5", "w") as f:

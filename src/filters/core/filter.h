@@ -94,6 +94,9 @@ struct Filter {
   /// and netCDF's NCZ_modify_parameters do. Complete parameters do not change. EINVAL. Empty: the given parameters are
   /// complete.
   std::function<Result<std::vector<uint32_t>>(const StageContext&)> working_parameters = {};
+  /// The parameters that the metadata of a new Zarr array stores, as NCZ_modify_parameters may change them. EINVAL.
+  /// Empty: the given ones.
+  std::function<Result<std::vector<uint32_t>>(const StageContext&)> visible_parameters = {};
   /// Checks whether a new pipeline may contain this stage. make_coder is more liberal, because stored pipelines must be
   /// readable. `item_size`: bytes of an element, 0 if unknown. EINVAL with the valid range. Empty: any parameters are
   /// valid, or make_coder checks them all.

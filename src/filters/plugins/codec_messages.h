@@ -16,13 +16,13 @@ namespace codecfs::filters {
 
 /// The kinds of requests, with their arguments and results.
 enum class CodecTask : uint32_t {
-  load = 1,            // path, path in messages -> description, SandboxParts; must be the first, and once
-  filter,              // flags, most, parameters -> none
-  parameters_of,       // codec, text -> parameters
-  codec_of,            // codec, parameters -> text
-  working_parameters,  // codec, parameters, chunk -> parameters
-  prepare_dataset,     // DatasetToPrepare -> parameters
-  finalize,            // none -> none; the worker then ends
+  load = 1,             // path, path in messages -> description, SandboxParts; must be the first, and once
+  filter,               // flags, most, parameters -> none
+  parameters_of,        // codec, text -> parameters
+  codec_of,             // codec, parameters -> text
+  modified_parameters,  // codec, parameters, chunk -> visible parameters, working ones
+  prepare_dataset,      // DatasetToPrepare -> parameters
+  finalize,             // none -> none; the worker then ends
 };
 
 /// A dataset that is created with an HDF5 filter: the arguments of its can_apply and set_local.

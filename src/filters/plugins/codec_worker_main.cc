@@ -94,12 +94,12 @@ class CodecWorker {
         results.text(text);
         return results;
       }
-      case CodecTask::working_parameters: {
+      case CodecTask::modified_parameters: {
         CODECFS_ASSIGN(const size_t codec, index(arguments));
         const std::vector<uint32_t> given = arguments.parameters();
-        CODECFS_ASSIGN(const std::vector<uint32_t> parameters,
-                       plugin_->working_parameters(codec, given, arguments.chunk()));
-        results.parameters(parameters);
+        CODECFS_ASSIGN(const ModifiedParameters modified,
+                       plugin_->modified_parameters(codec, given, arguments.chunk()));
+        results.parameters(modified.visible).parameters(modified.working);
         return results;
       }
       case CodecTask::prepare_dataset: {

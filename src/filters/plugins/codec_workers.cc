@@ -108,12 +108,17 @@ Result<std::string> CodecWorkers::codec_of(size_t codec, std::span<const uint32_
               [](MessageReader& results, Bytes) -> Result<std::string> { return results.text(); });
 }
 
-Result<std::vector<uint32_t>> CodecWorkers::working_parameters(size_t codec, std::span<const uint32_t> parameters,
-                                                               const ChunkShape& chunk) {
+Result<ModifiedParameters> CodecWorkers::modified_parameters(size_t codec, std::span<const uint32_t> parameters,
+                                                             const ChunkShape& chunk) {
   MessageWriter arguments;
   arguments.number(codec).parameters(parameters).chunk(chunk);
-  return call({.task = CodecTask::working_parameters, .arguments = arguments.bytes()},
-              [](MessageReader& results, Bytes) -> Result<std::vector<uint32_t>> { return results.parameters(); });
+  return call({.task = CodecTask::modified_parameters, .arguments = arguments.bytes()},
+              [](MessageReader& results, Bytes) -> Result<ModifiedParameters> {
+                ModifiedParameters modified;
+                modified.visible = results.parameters();
+                modified.working = results.parameters();
+                return modified;
+              });
 }
 
 Result<std::vector<uint32_t>> CodecWorkers::prepare_dataset(const DatasetToPrepare& dataset) {

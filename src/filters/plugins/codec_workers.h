@@ -48,8 +48,8 @@ class CodecWorkers final : public PluginCalls {
   Result<Buffer> filter(unsigned flags, std::span<const uint32_t> parameters, Bytes in, uint64_t most) override;
   Result<std::vector<uint32_t>> parameters_of(size_t codec, const std::string& json) override;
   Result<std::string> codec_of(size_t codec, std::span<const uint32_t> parameters) override;
-  Result<std::vector<uint32_t>> working_parameters(size_t codec, std::span<const uint32_t> parameters,
-                                                   const ChunkShape& chunk) override;
+  Result<ModifiedParameters> modified_parameters(size_t codec, std::span<const uint32_t> parameters,
+                                                 const ChunkShape& chunk) override;
   /// HDF5's can_apply or set_local: the filter's parameters afterwards. EINVAL, ENOTSUP.
   Result<std::vector<uint32_t>> prepare_dataset(const DatasetToPrepare& dataset);
   void finalize() override;

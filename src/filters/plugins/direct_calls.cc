@@ -140,8 +140,8 @@ Result<std::string> DirectCalls::codec_of(size_t codec, std::span<const uint32_t
   return std::string(text);
 }
 
-Result<std::vector<uint32_t>> DirectCalls::working_parameters(size_t codec, std::span<const uint32_t> parameters,
-                                                              const ChunkShape& chunk) {
+Result<ModifiedParameters> DirectCalls::modified_parameters(size_t codec, std::span<const uint32_t> parameters,
+                                                            const ChunkShape& chunk) {
   size_t visible_count = parameters.size();
   auto* visible = static_cast<unsigned*>(std::calloc(std::max<size_t>(parameters.size(), 1), sizeof(unsigned)));
   if (visible == nullptr) return fail(ENOMEM, "no memory for parameters");
@@ -158,7 +158,10 @@ Result<std::vector<uint32_t>> DirectCalls::working_parameters(size_t codec, std:
   const std::unique_ptr<unsigned, Free> owned_visible(visible);
   const std::unique_ptr<unsigned, Free> owned(values);
   if (status != 0) return fail(EINVAL, "{} cannot work on this variable (netCDF's error {})", library_.path, status);
-  return returned(library_.path, count, values);
+  ModifiedParameters modified;
+  CODECFS_ASSIGN(modified.visible, returned(library_.path, visible_count, visible));
+  CODECFS_ASSIGN(modified.working, returned(library_.path, count, values));
+  return modified;
 }
 
 PluginsHeld::PluginsHeld() : lock_(foreign_calls()) { are_held = true; }

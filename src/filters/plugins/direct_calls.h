@@ -41,8 +41,8 @@ class DirectCalls final : public PluginCalls {
   Result<Buffer> filter(unsigned flags, std::span<const uint32_t> parameters, Bytes in, uint64_t most) override;
   Result<std::vector<uint32_t>> parameters_of(size_t codec, const std::string& json) override;
   Result<std::string> codec_of(size_t codec, std::span<const uint32_t> parameters) override;
-  Result<std::vector<uint32_t>> working_parameters(size_t codec, std::span<const uint32_t> parameters,
-                                                   const ChunkShape& chunk) override;
+  Result<ModifiedParameters> modified_parameters(size_t codec, std::span<const uint32_t> parameters,
+                                                 const ChunkShape& chunk) override;
   void finalize() override;
 
   [[nodiscard]] const PluginLibrary& library() const { return library_; }

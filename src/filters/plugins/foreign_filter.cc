@@ -70,7 +70,14 @@ void add_codec_half(Filter& filter, const Plugin& plugin, size_t codec) {
   filter.working_parameters = [=](const StageContext& context) -> Result<std::vector<uint32_t>> {
     // The parameters of an HDF5 file are complete: libhdf5 called set_local when the dataset was created.
     if (!context.stage.codec->is_object()) return context.stage.parameters;
-    return calls->working_parameters(codec, context.stage.parameters, context.chunk);
+    CODECFS_ASSIGN(ModifiedParameters modified,
+                   calls->modified_parameters(codec, context.stage.parameters, context.chunk));
+    return std::move(modified.working);
+  };
+  filter.visible_parameters = [=](const StageContext& context) -> Result<std::vector<uint32_t>> {
+    CODECFS_ASSIGN(ModifiedParameters modified,
+                   calls->modified_parameters(codec, context.stage.parameters, context.chunk));
+    return std::move(modified.visible);
   };
 }
 

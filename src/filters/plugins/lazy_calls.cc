@@ -108,10 +108,10 @@ Result<std::string> LazyCalls::codec_of(size_t codec, std::span<const uint32_t> 
   return calls->codec_of(codec, parameters);
 }
 
-Result<std::vector<uint32_t>> LazyCalls::working_parameters(size_t codec, std::span<const uint32_t> parameters,
-                                                            const ChunkShape& chunk) {
+Result<ModifiedParameters> LazyCalls::modified_parameters(size_t codec, std::span<const uint32_t> parameters,
+                                                          const ChunkShape& chunk) {
   CODECFS_ASSIGN(DirectCalls* const calls, loaded_with(codec));
-  return calls->working_parameters(codec, parameters, chunk);
+  return calls->modified_parameters(codec, parameters, chunk);
 }
 
 void LazyCalls::finalize() {

@@ -38,6 +38,12 @@ struct PluginDescription {
   std::vector<std::string> problems;  // what cannot be used of the library, and why
 };
 
+/// What NCZ_modify_parameters makes of the parameters of a codec's JSON: those to store, and those for its HDF5 filter.
+struct ModifiedParameters {
+  std::vector<uint32_t> visible;
+  std::vector<uint32_t> working;
+};
+
 /// The functions of one library. Thread-safe. All fail with EIO if the plugin crashes, hangs or exhausts memory in a
 /// worker; the reason then names the library and the cause.
 class PluginCalls {
@@ -52,8 +58,8 @@ class PluginCalls {
   /// NCZ_hdf5_to_codec: a text that may not be JSON. EINVAL.
   virtual Result<std::string> codec_of(size_t codec, std::span<const uint32_t> parameters) = 0;
   /// NCZ_modify_parameters. EINVAL.
-  virtual Result<std::vector<uint32_t>> working_parameters(size_t codec, std::span<const uint32_t> parameters,
-                                                           const ChunkShape& chunk) = 0;
+  virtual Result<ModifiedParameters> modified_parameters(size_t codec, std::span<const uint32_t> parameters,
+                                                         const ChunkShape& chunk) = 0;
   /// Calls NCZ_codec_finalize. After that the library must not be used.
   virtual void finalize() = 0;
   /// One line about its workers for .codecfs/filters; empty if there are none.

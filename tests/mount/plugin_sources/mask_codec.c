@@ -1,5 +1,7 @@
 /* The codec half of mask_filter.c, in a library of its own: {"id": "mask", "value": 90, "behaviour": 0}.
  *
+ * A "value" over 255 is stored as its last eight bits, as NCZ_modify_parameters may change what is stored.
+ *
  * With "of_variable": 1 the mask is worked out from what netCDF tells of the variable: its type's number and size, the
  * lengths of its dimensions and chunks, and its byte order. Where MASK_TRACE names a file, calls of initialize and
  * finalize are noted there. */
@@ -114,6 +116,7 @@ static int modify(int ncid, int varid, size_t* vnparamsp, unsigned** vparamsp, s
   /* The visible parameters may be replaced too. */
   unsigned* visible = malloc(3 * sizeof *visible);
   memcpy(visible, *vparamsp, 3 * sizeof *visible);
+  visible[0] &= 0xff;
   free(*vparamsp);
   *vparamsp = visible;
   return NC_NOERR;

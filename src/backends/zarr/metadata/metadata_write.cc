@@ -56,7 +56,8 @@ Json codec_of(const FilterStage& stage, const filters::Filter& filter) {
   return filter.codec_of(stage.parameters);
 }
 
-Result<FilterStage> complete_stage(const FilterStage& stage, uint64_t item_size) {
+Result<FilterStage> complete_stage(const FilterStage& stage, const Variable& variable) {
+  const uint64_t item_size = variable.type.size;
   const filters::FilterPtr filter = filters::find_for(stage);
   if (!filter) {
     const auto why = filters::Pipeline::make(std::span(&stage, 1), {});
@@ -67,6 +68,13 @@ Result<FilterStage> complete_stage(const FilterStage& stage, uint64_t item_size)
   const Json codec = codec_of(stage, *filter);
   if (codec.is_null()) return fail(EINVAL, "{}: has no codec in Zarr that says the same", label);
   CODECFS_ASSIGN(auto complete, filters::parse_zarr_codecs(codec, {}, item_size));
+  if (!filter->visible_parameters) return std::move(complete.front());
+  auto visible = filter->visible_parameters({complete.front(), filters::shape_of_stored_chunk(variable)});
+  if (!visible) return fail(visible.error().code, "{}: {}", label, visible.error().reason);
+  if (*visible == complete.front().parameters) return std::move(complete.front());
+  const Json changed = filter->codec_of ? filter->codec_of(*visible) : Json();
+  if (changed.is_null()) return fail(EINVAL, "{}: has no codec in Zarr that says the same", label);
+  CODECFS_ASSIGN(complete, filters::parse_zarr_codecs(changed, {}, item_size));
   return std::move(complete.front());
 }
 
@@ -177,7 +185,7 @@ std::string print_group() { return print(Json{{"zarr_format", 2}}); }
 Result<Chain> complete_chain(std::span<const FilterStage> chain, const Variable& variable) {
   Chain complete;
   for (const FilterStage& stage : chain) {
-    CODECFS_ASSIGN(FilterStage done, complete_stage(stage, variable.type.size));
+    CODECFS_ASSIGN(FilterStage done, complete_stage(stage, variable));
     complete.stages.push_back(std::move(done));
   }
   if (filters::shuffle_goes_first(complete.stages, variable.type.size))
