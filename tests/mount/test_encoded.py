@@ -718,3 +718,31 @@ def test_cut_chunks_have_other_masks(mount, tmp_path):
     m.close()
     with h5py.File(source) as f:
         assert np.array_equal(f["v"][...], noise[:25, :27])
+
+
+def test_the_size_is_that_of_the_content_after_a_change_of_shape(mount, tmp_path):
+    """Of chunks that are encoded anew, as the form of what is inside of another stream cannot be seen."""
+    data = np.arange(40000, dtype="i4").reshape(100, 400) // 7
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_chunk((10, 400))
+        properties.set_filter(32001, h5py.h5z.FLAG_OPTIONAL, (2, 2, 4, 16000, 9, 1, 1))
+        properties.set_deflate(9)
+        space = h5py.h5s.create_simple((100, 400), (h5py.h5s.UNLIMITED, 400))
+        dataset = h5py.h5d.create(f.id, b"v", h5py.h5t.STD_I32LE, space, properties)
+        blosc = numcodecs.Blosc("blosclz", clevel=1, shuffle=0)  # not what the parameters of the filter give
+        for i in range(10):
+            dataset.write_direct_chunk((10 * i, 0), zlib.compress(blosc.encode(data[10 * i:10 * i + 10].copy()), 1))
+    at = mount(tmp_path / "a.h5").path
+    encoded = at / ".codecfs/view/encoded/v"
+    for rows in (100, 73, 76):
+        array = json.loads((at / "v/.zarray").read_text())
+        array["shape"] = [rows, 400]
+        (at / "v/.zarray").write_text(json.dumps(array))
+        for i in range(8):
+            size = (encoded / f"{i}.0").stat().st_size
+            content = (encoded / f"{i}.0").read_bytes()
+            assert len(content) == size
+            whole = np.frombuffer(numcodecs.Blosc().decode(zlib.decompress(content)), "<i4").reshape(10, 400)
+            inside = min(10, rows - 10 * i) if i < 7 else 3
+            assert (whole[:inside] == data[10 * i:10 * i + inside]).all()

@@ -358,17 +358,19 @@ class IsolatedHdf5 final : public Source {
   uint64_t edits_ CODECFS_GUARDED_BY(edit_mutex_) = 0;
 };
 
-// Of a file in an object store it is not known before its bytes are requested, which a lookup must not do.
+// Of a file in an object store it is not known before its bytes are requested, which a lookup must not do. Where the
+// bytes cannot be looked at here, the answer is no: the size of a chunk's file and its content must be of one kind.
 Result<bool> IsolatedHdf5::has_common_form(ObjectId id, const ChunkIndex::Found& found) {
-  if (found.place.kind != Kind::encoded || bytes_.reads_at_once() != 0) return true;
+  if (bytes_.reads_at_once() != 0) return true;
   CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.numbered(id, found.layout));
-  if (!known) return true;
+  if (!known) return false;
   const Variable& facts = known->second.facts();
   if (!filters::may_lack_common_form(facts.filters)) return true;
+  if (found.place.kind != Kind::encoded) return false;
   std::array<std::byte, filters::kCommonFormHead> buffer{};
   const MutableBytes head = MutableBytes(buffer).first(std::min<uint64_t>(buffer.size(), found.place.size));
   CODECFS_ASSIGN(const bool is_read, bytes_.read_into(found.place.offset, head));
-  return !is_read || filters::has_common_form(facts.filters, filters::shape_of_chunk(facts), head, found.place.size);
+  return is_read && filters::has_common_form(facts.filters, filters::shape_of_chunk(facts), head, found.place.size);
 }
 
 // None if the bytes are no longer there.

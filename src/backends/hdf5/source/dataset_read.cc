@@ -302,7 +302,8 @@ Result<std::optional<uint64_t>> Dataset::stored_bytes(uint64_t number) const {
   if (!has_exact_encoding(region)) return std::nullopt;
   CODECFS_ASSIGN(const ChunkInfo chunk, locate(number));
   if (!chunk.stored || chunk.filter_mask != 0) return std::nullopt;
-  if (chunk.offset && filters::may_lack_common_form(facts_.filters)) {
+  if (filters::may_lack_common_form(facts_.filters)) {
+    if (!chunk.offset) return std::nullopt;
     std::array<std::byte, filters::kCommonFormHead> buffer{};
     const MutableBytes head = MutableBytes(buffer).first(std::min<uint64_t>(buffer.size(), chunk.stored_size));
     CODECFS_TRY(read_at(*chunk.offset, head));
