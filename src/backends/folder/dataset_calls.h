@@ -110,6 +110,10 @@ class DatasetCalls : public Source {
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
     return writing<&Source::set_dimensions>(id, names);
   }
+  Result<> set_metadata(ObjectId id, std::span<const std::string> dimensions, std::span<const Attribute> set,
+                        std::span<const std::string> remove) override {
+    return writing<&Source::set_metadata>(id, dimensions, set, remove);
+  }
   Result<> set_dimension_names(ObjectId id, const std::optional<OptionalNames>& names) override {
     return writing<&Source::set_dimension_names>(id, names);
   }

@@ -61,6 +61,7 @@ enum class Call : uint32_t {
   rename,
   set_attributes,
   set_dimensions,
+  set_metadata,
   resize,
   set_filters,           // reports its progress in CallState
   encode_masked_chunks,  // the same

@@ -201,6 +201,10 @@ class IsolatedHdf5 final : public Source {
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
     return edit<void>(Call::set_dimensions, id, names);
   }
+  Result<> set_metadata(ObjectId id, std::span<const std::string> dimensions, std::span<const Attribute> set,
+                        std::span<const std::string> remove) override {
+    return edit<void>(Call::set_metadata, id, dimensions, set, remove);
+  }
   Result<> resize(ObjectId id, std::span<const uint64_t> shape) override { return edit<void>(Call::resize, id, shape); }
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
     CODECFS_TRY(begin_writing_to(id));

@@ -252,6 +252,10 @@ class Hdf5Source final : public IsolatedSource {
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
     return guarded([&] { return changes_.set_dimensions(id, names); });
   }
+  Result<> set_metadata(ObjectId id, std::span<const std::string> dimensions, std::span<const Attribute> set,
+                        std::span<const std::string> remove) override {
+    return guarded([&] { return changes_.set_metadata(id, dimensions, set, remove); });
+  }
   Result<> resize(ObjectId id, std::span<const uint64_t> shape) override {
     return guarded([&] { return changes_.resize(id, shape); });
   }
