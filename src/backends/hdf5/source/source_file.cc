@@ -47,8 +47,9 @@ void keep_few_objects_in_memory(hid_t file) {
   int count = 0;
   H5AC_cache_config_t config{};
   config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
-  if (H5Fget_mdc_size(file, nullptr, nullptr, &bytes, &count) < 0 || count < kMost / 2) return;
+  if (H5Fget_mdc_size(file, nullptr, nullptr, &bytes, &count) < 0 || count < 1) return;
   const size_t each = bytes / static_cast<size_t>(count);
+  if (each < kSmall && count < kMost / 2) return;
   const size_t wanted = each >= kSmall ? kMetadataCache : std::max(kMost * each, kLeast);
   if (H5Fget_mdc_config(file, &config) < 0) return;
   const bool is_near = config.max_size / 2 <= wanted && wanted <= config.max_size;  // each change of it has a cost

@@ -21,6 +21,7 @@ int type_questions = 0;
 int disk_waits = 0;
 int objects_opened = 0;
 int links_listed = 0;
+size_t most_cached = 0;
 
 struct CountedLinks {
   H5L_iterate_t each;
@@ -63,6 +64,10 @@ H5T_class_t H5Tget_class(hid_t type) {
 int fdatasync(int fd) {
   ++disk_waits;
   return reinterpret_cast<decltype(fdatasync)*>(dlsym(RTLD_NEXT, "fdatasync"))(fd);
+}
+herr_t H5Fset_mdc_config(hid_t file, H5AC_cache_config_t* config) {
+  most_cached = config->max_size;
+  return reinterpret_cast<decltype(H5Fset_mdc_config)*>(dlsym(RTLD_NEXT, "H5Fset_mdc_config"))(file, config);
 }
 // libhdf5_hl opens with it what a reference refers to.
 hid_t H5Rdereference2(hid_t object, hid_t access, H5R_type_t kind, const void* reference) {
@@ -327,6 +332,34 @@ TEST_F(Hdf5Files, ANewVariableOpensNoOthers) {
     EXPECT_GT(few.opened, 0) << "these calls are counted";
     EXPECT_EQ(work(100, by_netcdf), few) << (by_netcdf ? "with numbers" : "without");
   }
+}
+
+// A commit makes it look at all that is in its cache.
+TEST_F(Hdf5Files, OfManySmallObjectsTheCacheKeepsFew) {
+  EXPECT_TRUE(create_hdf5(path()));
+  auto source = *open_hdf5(path(), true, real_file_io());
+  const ObjectId root = source->root().object;
+  most_cached = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const auto made = source->make_variable(root, fmt::format("v{}", i), described("\"<i4\"", {4}, {4}));
+    ASSERT_TRUE(made) << made.error().reason;
+    if (i % 500 == 499) {
+      ASSERT_TRUE(source->commit());
+    }
+  }
+  EXPECT_GE(most_cached, size_t{1} << 20);
+  EXPECT_LE(most_cached, size_t{4} << 20) << "4096 of up to 1 KiB";
+  const auto made = source->make_variable(root, "chunks", described("\"<i4\"", {1 << 20}, {1}));
+  ASSERT_TRUE(made);
+  const std::array<std::byte, 4> chunk{};
+  for (uint64_t number = 0; number < 300'000; ++number) {
+    if (!source->write_chunk(made->object, number * 3, chunk)) ADD_FAILURE() << number;
+    if (number % 50'000 == 49'999) {
+      EXPECT_TRUE(source->commit());
+    }
+  }
+  EXPECT_GT(most_cached, size_t{16} << 20) << "an index needs it again";
+  EXPECT_TRUE(source->finish());
 }
 
 }  // namespace
