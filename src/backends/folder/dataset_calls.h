@@ -82,6 +82,13 @@ class DatasetCalls : public Source {
   Result<> write_chunk(ObjectId id, uint64_t number, Bytes bytes) override {
     return writing<&Source::write_chunk>(id, number, bytes);
   }
+  bool writes_together(ObjectId id) override {
+    const Result<Inner> inner = inner_of(id, kReading);
+    return inner && inner->source->writes_together(inner->id);
+  }
+  Result<uint64_t> write_chunks(ObjectId id, std::span<const NumberedChunk> chunks) override {
+    return writing<&Source::write_chunks>(id, chunks);
+  }
   Result<bool> write_stored(ObjectId id, uint64_t number, Bytes bytes) override {
     return writing<&Source::write_stored>(id, number, bytes);
   }

@@ -49,6 +49,7 @@ enum class Call : uint32_t {
   write_chunk,
   write_stored,
   write_encoded,
+  write_many,
   remove_chunk,
   seal,
   begin_writing_to,

@@ -171,6 +171,7 @@ class Work {
       case Call::write_chunk: return run(in, out, &Source::write_chunk);
       case Call::write_stored: return run(in, out, &Source::write_stored);
       case Call::write_encoded: return run(in, out, &hdf5::IsolatedSource::write_encoded);
+      case Call::write_many: return run(in, out, &hdf5::IsolatedSource::write_many);
       case Call::remove_chunk: return run(in, out, &Source::remove_chunk);
       case Call::seal: return run(in, out, &hdf5::IsolatedSource::seal);
       case Call::begin_writing_to: return run(in, out, &Source::begin_writing_to);
