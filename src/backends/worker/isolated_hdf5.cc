@@ -464,7 +464,11 @@ Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
   for (int round = 0; round < kTries; ++round) {
     CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
     const Kind kind = found.place.kind;
-    if (kind == Kind::absent) break;  // the call below says which chunk is not stored
+    if (kind == Kind::absent) {
+      CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.numbered(id, found.layout));
+      if (!known || known->second.facts().unreadable) break;  // the call below says why it cannot be read
+      return fail(ENOENT, "{}: chunk {} is not stored", known->first, known->second.facts().grid.name_of(number));
+    }
     // One that is read by the process may be of a later layout than its place.
     std::optional<hdf5::FetchedChunk> fetched;
     if (kind == Kind::elsewhere) {
