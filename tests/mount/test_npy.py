@@ -526,6 +526,23 @@ def test_zeros_that_a_truncating_writer_leaves_out_are_stored_where_absent_chunk
     assert zarr.open(str(tmp_path / "s.zarr"), "r")["v"][...].tolist() == [0] * 7 + [1]
 
 
+@pytest.mark.parametrize("filters", [{}, {"compression": "gzip", "shuffle": True}])
+def test_small_chunks_of_hdf5_are_stored_many_at_a_time(tmp_path, filters):
+    count = 3000
+    values = np.arange(count * 1024, dtype="<i4").reshape(count, 1024)
+    np.save(tmp_path / "values.npy", values)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("v", shape=values.shape, dtype="<i4", chunks=(1, 1024), **filters)
+    with mounted(tmp_path / "a.h5", tmp_path / "mnt") as m:
+        subprocess.run(["dd", f"if={tmp_path}/values.npy", f"of={m.path / NPY / 'v.npy'}", "bs=1M", "conv=notrunc,fsync"],
+                       check=True, timeout=100)
+        stats = m.stats()
+        assert stats["chunks_encoded"] == count and stats["dirty_bytes"] == 0
+        assert stats["store_calls"] < count // 8, stats["store_calls"]
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert (file["v"][...] == values).all()
+
+
 def test_after_truncation(tmp_path):
     """What is left out is zeros, which earlier readers see too; a mapping leaves out nothing; and behind the end
     nothing is written, so nothing is left out."""

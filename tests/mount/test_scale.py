@@ -1,10 +1,12 @@
 """Size is no obstacle: a million chunks, grids of billions of cells, gigabytes of data; memory stays where it is."""
 import hashlib
+import json
 import os
 import random
 import subprocess
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 
@@ -156,6 +158,56 @@ def test_removals_tell_the_kernel_of_as_many_files_each(mount, tmp_path):
         with h5py.File(path) as f:
             assert list(f) == ["v000"]
     assert each[400] < each[50] + 10, each
+
+
+def scale_users(scale):
+    """The names of the datasets that a dimension scale lists, each of which must list the scale."""
+    if "REFERENCE_LIST" not in scale.attrs:
+        return []
+    users = [(scale.file[entry["dataset"]], entry["dimension"]) for entry in scale.attrs["REFERENCE_LIST"]]
+    for user, dimension in users:
+        assert [scale.file[reference] for reference in user.attrs["DIMENSION_LIST"][dimension]] == [scale]
+    return [user.name for user, _ in users]
+
+
+def test_many_variables_that_share_dimensions_are_made_and_removed(mount, tmp_path):
+    """As zarr-python and xarray make them: names of dimensions and attributes follow in .zattrs."""
+    description = json.dumps({"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "<i4", "fill_value": 0, "order": "C",
+                              "compressor": None, "filters": None})
+    path = tmp_path / "shared.h5"
+
+    def told(directory):
+        zattrs = json.loads((directory / ".zattrs").read_text())
+        return {name: value for name, value in zattrs.items() if name != "_FillValue"}
+
+    h5py.File(path, "w").close()
+    m = mount(path, "rw")
+    (m.path / "g").mkdir()
+    for i in range(300):
+        directory = m.path / f"g/v{i:03}"
+        directory.mkdir()
+        (directory / ".zarray").write_text(description)
+        names = [["y", "x", f"own{i:03}", f"v{i:03}"][i % 4]]
+        (directory / ".zattrs").write_text(json.dumps({"_ARRAY_DIMENSIONS": names, "number": i}))
+        assert told(directory) == {"_ARRAY_DIMENSIONS": names, "number": i}
+    for i in range(0, 300, 3):
+        subprocess.run(["rm", "-r", m.path / f"g/v{i:03}"], check=True, timeout=60)
+    kept = {f"v{i:03}": told(m.path / f"g/v{i:03}") for i in range(300) if i % 3}
+    m.close()
+    with netCDF4.Dataset(path) as file:
+        found = {name: {"_ARRAY_DIMENSIONS": list(v.dimensions), "number": v.getncattr("number")}
+                 for name, v in file["g"].variables.items()}
+    assert found == kept
+    with h5py.File(path) as file:
+        for name in ("x", "y"):
+            users = [f"/g/{user}" for user, zattrs in kept.items() if zattrs["_ARRAY_DIMENSIONS"] == [name]]
+            assert len(users) >= 20 and sorted(scale_users(file["g"][name])) == users
+    m = mount(path, "rw")
+    subprocess.run(["rm", "-r", m.path / "g"], check=True, timeout=100)
+    assert names_of_group(m) == []
+    m.close()
+    with h5py.File(path) as file:
+        assert list(file) == []
 
 
 @pytest.mark.parametrize("form", ["h5", "zarr"])

@@ -101,9 +101,12 @@ class MemorySource : public Source {
   std::atomic<bool> refuses_attributes = false;  // EOPNOTSUPP
   std::atomic<int> failure = 0;                  // errno of all that asks for an object; 0: none
   std::atomic<bool> has_shared_metadata = false;
-  std::atomic<int> reads = 0;            // of chunks
-  std::atomic<uint64_t> part_bytes = 0;  // that read_part() has returned
-  std::atomic<int> writes = 0;           // of chunks
+  std::atomic<int> reads = 0;                 // of chunks
+  std::atomic<uint64_t> part_bytes = 0;       // that read_part() has returned
+  std::atomic<int> writes = 0;                // of chunks
+  std::atomic<bool> stores_together = false;  // write_chunks() stores
+  std::atomic<int> calls_together = 0;        // of write_chunks()
+  std::optional<uint64_t> refused;            // a chunk that cannot be stored: ENOSPC
   std::atomic<int> commits = 0;
   std::function<void()> before_read;              // called by fetch_chunk(), without a lock
   std::function<void()> before_set_filters;       // called by set_filters(), without a lock
@@ -199,11 +202,19 @@ class MemorySource : public Source {
   Result<> write_chunk(ObjectId variable, uint64_t number, Bytes bytes) override {
     const std::lock_guard lock(mutex_);
     CODECFS_TRY(may_store());
+    if (number == refused) return fail(ENOSPC, "chunk {} is refused", number);
     CODECFS_ASSIGN(Object * at, get(variable));
     CODECFS_ASSIGN(std::string stored, encoded(at->variable, bytes));
     at->chunks[number] = std::move(stored);
     ++writes;
     return {};
+  }
+  bool writes_together(ObjectId) override { return stores_together; }
+  Result<uint64_t> write_chunks(ObjectId variable, std::span<const NumberedChunk> chunks) override {
+    ++calls_together;
+    for (uint64_t i = 0; i < chunks.size(); ++i)
+      if (!write_chunk(variable, chunks[i].number, chunks[i].bytes)) return i;
+    return chunks.size();
   }
   Result<bool> write_stored(ObjectId variable, uint64_t number, Bytes bytes) override {
     const std::lock_guard lock(mutex_);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "backends/api/object.h"
@@ -26,6 +27,15 @@ class ChunkWriter {
   /// encoding runs in the calling thread, in parallel with other calls. ENOSPC, EBUSY, EINVAL for data that a filter
   /// cannot encode, and the errors of variable_writable().
   virtual Result<> write_chunk(ObjectId variable, uint64_t, Bytes) { return variable_writable(variable); }
+  struct NumberedChunk {
+    uint64_t number = 0;
+    Bytes bytes;
+  };
+  /// Whether write_chunks() of this variable stores small chunks at less expense than write_chunk().
+  virtual bool writes_together(ObjectId) { return false; }
+  /// Stores chunks of one size, from the first on, and returns how many it has stored, perhaps none. The others must be
+  /// stored by write_chunk(), which also says why one cannot be stored.
+  virtual Result<uint64_t> write_chunks(ObjectId, std::span<const NumberedChunk>) { return uint64_t{0}; }
   /// Stores a chunk that is already encoded with Variable::filters; the caller has checked that it can be decoded.
   /// False if encoded bytes cannot be stored (see ChunkReader::read_stored()), so that the caller must use
   /// write_chunk().

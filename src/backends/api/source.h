@@ -59,6 +59,11 @@ class Source : public TreeReader, public TreeEditor, public ChunkReader, public 
   /// hundred at a time.
   virtual std::vector<VariableSummary> summaries(std::span<const ObjectId> variables);
 
+  /// TreeEditor::set_dimensions() and set_attributes() of a variable as one change. Errors of both; nothing has changed
+  /// then. By default the names are taken back if the attributes cannot be set.
+  virtual Result<> set_metadata(ObjectId variable, std::span<const std::string> dimensions,
+                                std::span<const Attribute> set, std::span<const std::string> remove);
+
   /// Those of the source, unless the format stores others.
   [[nodiscard]] Result<struct stat> status_of(ObjectId) const override { return status(); }
   Result<> variable_writable(ObjectId) override { return writable(); }

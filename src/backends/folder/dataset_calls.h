@@ -82,6 +82,13 @@ class DatasetCalls : public Source {
   Result<> write_chunk(ObjectId id, uint64_t number, Bytes bytes) override {
     return writing<&Source::write_chunk>(id, number, bytes);
   }
+  bool writes_together(ObjectId id) override {
+    const Result<Inner> inner = inner_of(id, kReading);
+    return inner && inner->source->writes_together(inner->id);
+  }
+  Result<uint64_t> write_chunks(ObjectId id, std::span<const NumberedChunk> chunks) override {
+    return writing<&Source::write_chunks>(id, chunks);
+  }
   Result<bool> write_stored(ObjectId id, uint64_t number, Bytes bytes) override {
     return writing<&Source::write_stored>(id, number, bytes);
   }
@@ -109,6 +116,10 @@ class DatasetCalls : public Source {
   }
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
     return writing<&Source::set_dimensions>(id, names);
+  }
+  Result<> set_metadata(ObjectId id, std::span<const std::string> dimensions, std::span<const Attribute> set,
+                        std::span<const std::string> remove) override {
+    return writing<&Source::set_metadata>(id, dimensions, set, remove);
   }
   Result<> set_dimension_names(ObjectId id, const std::optional<OptionalNames>& names) override {
     return writing<&Source::set_dimension_names>(id, names);

@@ -49,6 +49,7 @@ enum class Call : uint32_t {
   write_chunk,
   write_stored,
   write_encoded,
+  write_many,
   remove_chunk,
   seal,
   begin_writing_to,
@@ -61,6 +62,7 @@ enum class Call : uint32_t {
   rename,
   set_attributes,
   set_dimensions,
+  set_metadata,
   resize,
   set_filters,           // reports its progress in CallState
   encode_masked_chunks,  // the same

@@ -171,6 +171,7 @@ class Work {
       case Call::write_chunk: return run(in, out, &Source::write_chunk);
       case Call::write_stored: return run(in, out, &Source::write_stored);
       case Call::write_encoded: return run(in, out, &hdf5::IsolatedSource::write_encoded);
+      case Call::write_many: return run(in, out, &hdf5::IsolatedSource::write_many);
       case Call::remove_chunk: return run(in, out, &Source::remove_chunk);
       case Call::seal: return run(in, out, &hdf5::IsolatedSource::seal);
       case Call::begin_writing_to: return run(in, out, &Source::begin_writing_to);
@@ -182,6 +183,7 @@ class Work {
       case Call::rename: return edit(in, out, &Source::rename);
       case Call::set_attributes: return edit(in, out, &Source::set_attributes);
       case Call::set_dimensions: return edit(in, out, &Source::set_dimensions);
+      case Call::set_metadata: return edit(in, out, &Source::set_metadata);
       case Call::resize: return edit(in, out, &Source::resize);
       case Call::set_filters: return set_filters(in, out, progress);
       case Call::encode_masked_chunks: return encode_masked_chunks(in, out, progress);
@@ -236,8 +238,8 @@ class Work {
   }
 
   // A change that was made by a process that was killed before it could say so is not made again.
-  template <class R, class... A>
-  void edit(Decoder& in, Encoder& out, R (TreeEditor::*method)(A...)) {
+  template <class Class, class R, class... A>
+  void edit(Decoder& in, Encoder& out, R (Class::*method)(A...)) {
     uint64_t number = 0;
     in.get(number);
     if (!source_->begin_edit(number)) return run(in, out, method);

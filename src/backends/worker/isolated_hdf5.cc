@@ -10,6 +10,7 @@
 
 #include "backends/hdf5/source/chunk_layout.h"
 #include "backends/hdf5/wal/write_log_rescue.h"
+#include "backends/worker/chunk_batch.h"
 #include "backends/worker/chunk_index.h"
 #include "backends/worker/held_writes.h"
 #include "backends/worker/known_layouts.h"
@@ -167,6 +168,8 @@ class IsolatedHdf5 final : public Source {
     if (is_made) return {};
     return write<void>({.call = Call::write_chunk, .variable = id, .chunk = number, .bytes = chunk});
   }
+  bool writes_together(ObjectId) override { return true; }
+  Result<uint64_t> write_chunks(ObjectId id, std::span<const NumberedChunk> chunks) override;
   Result<bool> write_stored(ObjectId id, uint64_t number, Bytes stored) override {
     return write<bool>({.call = Call::write_stored, .variable = id, .chunk = number, .bytes = stored});
   }
@@ -200,6 +203,10 @@ class IsolatedHdf5 final : public Source {
   }
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
     return edit<void>(Call::set_dimensions, id, names);
+  }
+  Result<> set_metadata(ObjectId id, std::span<const std::string> dimensions, std::span<const Attribute> set,
+                        std::span<const std::string> remove) override {
+    return edit<void>(Call::set_metadata, id, dimensions, set, remove);
   }
   Result<> resize(ObjectId id, std::span<const uint64_t> shape) override { return edit<void>(Call::resize, id, shape); }
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
@@ -354,9 +361,37 @@ class IsolatedHdf5 final : public Source {
   LruMap<ObjectId, uint64_t> writable_{kKnownVariables};  // variables that were writable, and `changes_` then
   std::atomic<bool> begun_ = false;
   std::atomic<bool> is_bulk_ = false;  // change_in_bulk()
+  Mutex batch_mutex_;                  // two would wait for libhdf5's lock with each of their chunks
   Mutex edit_mutex_;
   uint64_t edits_ CODECFS_GUARDED_BY(edit_mutex_) = 0;
 };
+
+// As write(), by one call: they are held, and made again if need be, as single changes.
+Result<uint64_t> IsolatedHdf5::write_chunks(ObjectId id, std::span<const NumberedChunk> chunks) {
+  CODECFS_TRY(begin_writing_to(id));
+  CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.for_writing(id, changes_));
+  const bool encodes = known && known->second.facts().chunk_bytes == chunks.front().bytes.size();
+  CODECFS_ASSIGN(const ChunkBatch batch, ChunkBatch::make(encodes ? &known->second : nullptr, chunks));
+  if (batch.size() == 0) return uint64_t{0};
+  const uint64_t losses = client_.shared().losses;
+  std::vector<uint64_t> held;
+  for (HeldWrites::Write& write : batch.writes(id)) {
+    CODECFS_ASSIGN(held.emplace_back(), held_.add(std::move(write), losses));  // fails only where it copies
+  }
+  const Result<uint64_t> made = [&] {
+    const LockGuard one(batch_mutex_);
+    return client_.call<uint64_t>(Call::write_many, id, batch.chunks(), batch.bytes());
+  }();
+  bool must_seal = false;
+  for (size_t i = 0; i < held.size(); ++i) {
+    if (made && i < *made)
+      must_seal |= held_.confirm(held[i]);
+    else
+      held_.drop(held[i]);
+  }
+  if (must_seal) CODECFS_TRY(seal());
+  return made ? Result<uint64_t>(std::min<uint64_t>(*made, held.size())) : made;
+}
 
 // Of a file in an object store it is not known before its bytes are requested, which a lookup must not do. Where the
 // bytes cannot be looked at here, the answer is no: the size of a chunk's file and its content must be of one kind.
@@ -431,7 +466,11 @@ Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
   for (int round = 0; round < kTries; ++round) {
     CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
     const Kind kind = found.place.kind;
-    if (kind == Kind::absent) break;  // the call below says which chunk is not stored
+    if (kind == Kind::absent) {
+      CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.numbered(id, found.layout));
+      if (!known || known->second.facts().unreadable) break;  // the call below says why it cannot be read
+      return fail(ENOENT, "{}: chunk {} is not stored", known->first, known->second.facts().grid.name_of(number));
+    }
     // One that is read by the process may be of a later layout than its place.
     std::optional<hdf5::FetchedChunk> fetched;
     if (kind == Kind::elsewhere) {

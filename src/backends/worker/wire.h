@@ -68,6 +68,12 @@ class Encoder {
   void put(const hdf5::StoredPlace& place) { put_raw(place); }
   void put(const hdf5::StoredPlaces& places);
   void put(const hdf5::IsolatedSource::Layout& layout);
+  void put(const hdf5::IsolatedSource::ManyChunks& chunks) {
+    put(chunks.numbers);
+    put(chunks.sizes);
+    put(chunks.chain);
+    put(chunks.filter_masks);
+  }
   void put(filters::EncodedChunk chunk) {
     put(chunk.filter_mask);
     put(std::move(chunk.bytes));
@@ -161,6 +167,12 @@ class Decoder {
   void get(VariableSummary& summary);
   void get(hdf5::StoredPlaces& places);
   void get(hdf5::IsolatedSource::Layout& layout);
+  void get(hdf5::IsolatedSource::ManyChunks& chunks) {
+    get(chunks.numbers);
+    get(chunks.sizes);
+    get(chunks.chain);
+    get(chunks.filter_masks);
+  }
   void get(filters::EncodedChunk& chunk) {
     get(chunk.filter_mask);
     get(chunk.bytes);

@@ -209,21 +209,33 @@ const Error* EditTable::failure() const {
 
 // --- storing
 
+bool EditTable::begin_storing(Edit& edit) {
+  edit.wanted_ = false;
+  if (edit.dirty_) {
+    edit.storing_ = true;
+    edit.storing_version_ = edit.replacing_ ? edit.replaced_version_ : edit.version_;
+    ++storing_;
+  }
+  update(edit);
+  return edit.storing_;
+}
+
 EditPtr EditTable::take() {
   for (auto at = list(Stage::waiting).begin(); at != list(Stage::waiting).end();) {
     const EditPtr edit = *at++;
     // One encoder at a time stores a chunk; otherwise an older version could be stored last.
-    if (edit->storing_) continue;
-    edit->wanted_ = false;
-    if (edit->dirty_) {
-      edit->storing_ = true;
-      edit->storing_version_ = edit->replacing_ ? edit->replaced_version_ : edit->version_;
-      ++storing_;
-    }
-    update(*edit);
-    if (edit->storing_) return edit;
+    if (!edit->storing_ && begin_storing(*edit)) return edit;
   }
   return nullptr;
+}
+
+void EditTable::take_more(std::vector<EditPtr>& edits) {
+  const ObjectId variable = edits.front()->place.object;
+  for (auto at = list(Stage::waiting).begin(); at != list(Stage::waiting).end() && edits.size() < edits.capacity();) {
+    const EditPtr edit = *at++;
+    if (edit->place.object != variable) return;
+    if (!edit->storing_ && begin_storing(*edit)) edits.push_back(edit);
+  }
 }
 
 void EditTable::note_stored(Edit& edit) {

@@ -150,6 +150,9 @@ class EditTable {
   /// For encoders: the first enqueued edit that is not being stored; null if there is none. note_stored() or
   /// note_failed() must follow.
   EditPtr take();
+  /// Also those of the same variable that follow it in the queue, until `edits` has as many as it has room for.
+  void take_more(std::vector<EditPtr>& edits);
+  [[nodiscard]] size_t count_enqueued() const { return list(Stage::waiting).size(); }
   void note_stored(Edit& edit);
   void note_failed(Edit& edit, Error error);
 
@@ -160,6 +163,7 @@ class EditTable {
   std::list<EditPtr>& list(Stage stage) { return stages_[static_cast<size_t>(stage)]; }
   [[nodiscard]] const std::list<EditPtr>& list(Stage stage) const { return stages_[static_cast<size_t>(stage)]; }
   static Stage stage_of(const Edit& edit);
+  bool begin_storing(Edit& edit);
   void update(Edit& edit);
   void charge(Edit& edit, const EditContent::Size& size);
   size_t enqueue_stage(Stage stage, const Filter& can_be_stored);

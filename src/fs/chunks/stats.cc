@@ -35,6 +35,7 @@ std::string Stats::print() const {
   line("chunks_encoded", chunks_encoded);
   line("bytes_encoded", bytes_encoded);
   line("chunks_stored_as_given", chunks_stored_as_given);
+  line("store_calls", store_calls);
   line("variables_recoded", variables_recoded);
   line("commits", commits);
   line("metadata_notices", metadata_notices);

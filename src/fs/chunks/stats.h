@@ -38,6 +38,7 @@ struct Stats {
   Counter chunks_encoded{0};          // chunks encoded and stored
   Counter bytes_encoded{0};           // their decoded bytes
   Counter chunks_stored_as_given{0};  // chunks that were written in encoded form and stored unchanged
+  Counter store_calls{0};             // calls of the source by which chunks were stored, one or several
   Counter variables_recoded{0};       // variables that were re-encoded
   Counter commits{0};                 // commits of the source
   Counter metadata_notices{0};        // times that the kernel was told of a metadata file that has changed

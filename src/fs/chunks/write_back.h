@@ -220,6 +220,10 @@ class WriteBack {
   Result<> stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
   void accept_replacements(ObjectId variable) CODECFS_EXCLUDES(mutex_);
   void store(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
+  void take_together(const EditPtr& edit, std::vector<EditPtr>& edits) CODECFS_EXCLUDES(mutex_);
+  void store_together(const std::vector<EditPtr>& edits, size_t& stored) CODECFS_EXCLUDES(mutex_);
+  void store_single(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
+  void note_stored(const EditPtr& edit, bool as_given) CODECFS_REQUIRES(mutex_);
   Result<> store_content(const EditPtr& edit, bool& as_given) CODECFS_EXCLUDES(mutex_);
   Result<> store_bytes(const EditPtr& edit, const Edit::Taken& taken) CODECFS_EXCLUDES(mutex_);
   Result<> store_all(ObjectId variable, bool holds) CODECFS_EXCLUDES(mutex_);
@@ -257,6 +261,7 @@ class WriteBack {
   bool is_committed_once_ CODECFS_GUARDED_BY(mutex_) = false;
   bool uncommitted_ CODECFS_GUARDED_BY(mutex_) = false;
   bool is_committing_ CODECFS_GUARDED_BY(mutex_) = false;
+  size_t encoder_count_ CODECFS_GUARDED_BY(mutex_) = 1;
   // Started under mutex_. Last members: joined before the others are destroyed, the committer first, because it waits
   // for the encoders.
   std::vector<std::jthread> encoders_;

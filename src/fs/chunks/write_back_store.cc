@@ -74,6 +74,7 @@ Result<> WriteBack::start_threads() {
     if (!started && encoders_.empty()) return pass_on(started);
     if (!started) break;
     encoders_.push_back(*std::move(started));
+    encoder_count_ = encoders_.size();
   }
   CODECFS_ASSIGN(committer_, start_thread([this](const std::stop_token& stop) { commit_at_intervals(stop); }));
   return {};
@@ -96,10 +97,69 @@ void WriteBack::encode_until_stopped(const std::stop_token& stop) {
 
 /// No exception leaves it: the edit would count as being stored for ever.
 void WriteBack::store(const EditPtr& edit) {
+  std::vector<EditPtr> edits;
+  size_t stored = 0;
+  try {
+    take_together(edit, edits);
+    if (edits.size() > 1) store_together(edits, stored);
+  } catch (const std::exception&) {  // those that were taken are stored one by one
+  }
+  if (edits.empty()) return store_single(edit);
+  for (size_t i = stored; i < edits.size(); ++i) store_single(edits[i]);
+}
+
+/// The edit, with others that can be stored together with it.
+void WriteBack::take_together(const EditPtr& edit, std::vector<EditPtr>& edits) {
+  constexpr size_t kMost = 64;
+  constexpr uint64_t kMostBytes = uint64_t{256} << 10;
+  const uint64_t bytes = std::max<uint64_t>(edit->place.variable->facts->chunk_bytes.value_or(kMostBytes), 1);
+  if (bytes > kMostBytes / 2 || !dataset_.source().writes_together(edit->place.object)) return;
+  const LockGuard lock(mutex_);
+  // All encoders get a share.
+  const size_t share = edits_.count_enqueued() / encoder_count_;
+  edits.reserve(std::min({kMost, static_cast<size_t>(kMostBytes / bytes), share + 1}));
+  edits.push_back(edit);
+  edits_.take_more(edits);
+}
+
+/// `stored` gets how many were stored, from the first on.
+void WriteBack::store_together(const std::vector<EditPtr>& edits, size_t& stored) {
+  FailPoints::allocate();
+  std::vector<Edit::Taken> taken;
+  std::vector<ChunkWriter::NumberedChunk> chunks;
+  taken.reserve(edits.size());
+  chunks.reserve(edits.size());
+  for (const EditPtr& edit : edits) {
+    const Edit::Taken& latest = taken.emplace_back(edit->take());
+    const Bytes bytes = latest.content.bytes == nullptr ? Bytes() : latest.content.bytes->bytes();
+    const bool is_like_first = chunks.empty() || chunks.front().bytes.size() == bytes.size();
+    if (bytes.empty() || latest.content.encoded != nullptr || !is_like_first) break;
+    chunks.push_back({edit->place.number, bytes});
+  }
+  uint64_t count = 0;
+  if (chunks.size() > 1) {
+    ++stats_.store_calls;
+    count = dataset_.source().write_chunks(edits.front()->place.object, chunks).value_or(uint64_t{0});
+  }
+  for (size_t i = 0; i < taken.size(); ++i) {
+    const LockGuard lock(edits[i]->content_mutex);
+    if (i < count)
+      edits[i]->content.set_version(std::nullopt);
+    else
+      edits[i]->content.give_back_written(taken[i].written);
+  }
+  taken.clear();
+  const LockGuard lock(mutex_);
+  for (; stored < count; ++stored) note_stored(edits[stored], false);
+  progress_.notify_all();
+}
+
+void WriteBack::store_single(const EditPtr& edit) {
   bool as_given = false;
   Result<> stored;
   try {
     FailPoints::allocate();
+    ++stats_.store_calls;
     stored = store_content(edit, as_given);
   } catch (const std::bad_alloc&) {
     stored = fail(ENOMEM, "out of memory");
@@ -109,13 +169,7 @@ void WriteBack::store(const EditPtr& edit) {
 
   const LockGuard lock(mutex_);
   if (stored) {
-    ++(as_given ? stats_.chunks_stored_as_given : stats_.chunks_encoded);
-    if (!as_given) stats_.bytes_encoded += edit->place.variable->facts->chunk_bytes.value_or(0);
-    if (edit->failure()) errors_.erase(edit->place.object);  // it was this chunk's error
-    edits_.note_stored(*edit);
-    note_dirty_bytes();
-    uncommitted_ = true;
-    forget_if_clean(edit);
+    note_stored(edit, as_given);
   } else {
     ++stats_.errors;
     edits_.note_failed(*edit, std::move(stored.error()));
@@ -126,6 +180,16 @@ void WriteBack::store(const EditPtr& edit) {
     }
   }
   progress_.notify_all();
+}
+
+void WriteBack::note_stored(const EditPtr& edit, bool as_given) {
+  ++(as_given ? stats_.chunks_stored_as_given : stats_.chunks_encoded);
+  if (!as_given) stats_.bytes_encoded += edit->place.variable->facts->chunk_bytes.value_or(0);
+  if (edit->failure()) errors_.erase(edit->place.object);  // it was this chunk's error
+  edits_.note_stored(*edit);
+  note_dirty_bytes();
+  uncommitted_ = true;
+  forget_if_clean(edit);
 }
 
 Result<> WriteBack::store_content(const EditPtr& edit, bool& as_given) {

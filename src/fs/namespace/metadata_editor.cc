@@ -117,25 +117,23 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
   if (!written) return fail(written.error().code, "{}: {}", node.path, written.error().reason);
   Source& source = mount_.dataset.source();
   std::vector<Attribute> now;
-  std::optional<std::vector<std::string>> dimensions;  // of a variable, before the change
   bool keeps_fill = false;
   if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
     const Variable& facts = *view->facts;
+    const size_t rank = facts.grid.rank();
     // Zarr writers tell it as the fill_value of .zarray, and only there.
     keeps_fill = !facts.fill_value.is_null();
-    if (written->dimensions == std::vector<std::string>{"_scalar_"} && facts.grid.rank() == 0)
-      written->dimensions.reset();
-    if (written->dimensions) {
+    if (written->dimensions == std::vector<std::string>{"_scalar_"} && rank == 0) written->dimensions.reset();
+    CODECFS_ASSIGN(now, source.variable_attributes(node.object));
+    bool has_names = false;
+    // Otherwise what names there are does not matter: finding them may take a walk through the whole source.
+    if (written->dimensions && (rank == 0 || written->dimensions->size() != rank)) {
       CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
-      if (variable->unreadable_attributes) return std::unexpected(*variable->unreadable_attributes);
-      now = variable->attributes;
-      dimensions = variable->dimensions;
-      if (dimensions && dimensions->empty() && written->dimensions->empty()) written->dimensions.reset();
-    } else {  // the names of dimensions may take a walk through the whole source
-      CODECFS_ASSIGN(now, source.variable_attributes(node.object));
+      has_names = variable->dimensions.has_value();
+      if (has_names && variable->dimensions->empty() && written->dimensions->empty()) written->dimensions.reset();
     }
-    sort_dimensions(now, facts.grid.rank(), dimensions.has_value(), *written);
+    sort_dimensions(now, rank, has_names, *written);
   } else {
     CODECFS_ASSIGN(now, source.group_attributes(node.object));
     const bool stays_group = !mount_.overlay.state_of(node).hidden.contains(FileKind::zgroup);
@@ -153,21 +151,17 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
     const auto same = std::ranges::find_if(now, named(attribute.name));
     return same != now.end() && print_json(same->value) == print_json(attribute.value);
   });
-  if (node.kind == NodeKind::group) {
+  Result<> set;
+  if (node.kind == NodeKind::variable && written->dimensions) {
+    // Also where they are shown already: an HDF5 file may show a name that it does not tell.
+    set = source.set_metadata(node.object, *written->dimensions, written->attributes, removed);
+    notifier_.layout_changed(node, false);
+  } else {
     // They are for the variable that this directory may be about to become.
     if (written->dimensions)
       mount_.overlay.change(node, [&](DirectoryState& state) { state.dimensions = written->dimensions; });
-  } else if (written->dimensions) {
-    // Also where they are shown already: an HDF5 file may show a name that it does not tell.
-    CODECFS_TRY(source.set_dimensions(node.object, *written->dimensions));
-    notifier_.layout_changed(node, false);
-  }
-  Result<> set;
-  if (!written->attributes.empty() || !removed.empty())
-    set = source.set_attributes(node.object, written->attributes, removed);
-  if (!set && dimensions && written->dimensions && dimensions != written->dimensions) {
-    (void)source.set_dimensions(node.object, *dimensions);
-    notifier_.layout_changed(node, false);
+    if (!written->attributes.empty() || !removed.empty())
+      set = source.set_attributes(node.object, written->attributes, removed);
   }
   mount_.write_back.note_change();
   notifier_.metadata_changed(node);

@@ -17,6 +17,40 @@ namespace {
 constexpr hssize_t kMaxUsers = 1 << 24;  // of one scale
 constexpr std::string_view kDimensionOnly = "This is a netCDF dimension but not a netCDF variable";
 
+struct UserEntry {
+  hobj_ref_t dataset;  // an object reference is the object's address
+  int dimension;
+};
+
+Handle user_type() {
+  Handle type(H5Tcreate(H5T_COMPOUND, sizeof(UserEntry)));
+  H5Tinsert(type.get(), "dataset", HOFFSET(UserEntry, dataset), H5T_STD_REF_OBJ);
+  H5Tinsert(type.get(), "dimension", HOFFSET(UserEntry, dimension), H5T_NATIVE_INT);
+  return type;
+}
+
+// All entries of kUserList.
+std::vector<UserEntry> user_entries(hid_t scale) {
+  if (H5Aexists(scale, kUserList) <= 0) return {};
+  const Handle attribute(H5Aopen(scale, kUserList, H5P_DEFAULT));
+  const Handle space(H5Aget_space(attribute.get()));
+  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+  if (count < 1 || count > kMaxUsers) return {};
+  std::vector<UserEntry> entries(static_cast<size_t>(count));
+  if (H5Aread(attribute.get(), user_type().get(), entries.data()) < 0) return {};
+  return entries;
+}
+
+Result<> write_scales(hid_t dataset, std::vector<std::vector<uint64_t>>& scales) {
+  std::vector<hvl_t> lists;
+  for (std::vector<uint64_t>& list : scales) lists.push_back({list.size(), list.data()});
+  const Handle attribute(H5Aopen(dataset, kScaleList, H5P_DEFAULT));
+  const Handle type(H5Tvlen_create(H5T_STD_REF_OBJ));
+  if (!attribute || H5Awrite(attribute.get(), type.get(), lists.data()) < 0)
+    return fail_library(EIO, "the dimension scales of a dataset");
+  return {};
+}
+
 }  // namespace
 
 bool is_dimension_without_variable(hid_t dataset) {
@@ -49,24 +83,40 @@ Result<std::vector<Extent>> extents_of(hid_t dataset) {
 }
 
 std::vector<ScaleUser> listed_scale_users(hid_t scale) {
-  struct Entry {
-    hobj_ref_t dataset;  // an object reference is the object's address
-    int dimension;
-  };
   std::vector<ScaleUser> users;
-  if (H5Aexists(scale, kUserList) <= 0) return users;
-  const Handle attribute(H5Aopen(scale, kUserList, H5P_DEFAULT));
-  const Handle space(H5Aget_space(attribute.get()));
-  const Handle memory(H5Tcreate(H5T_COMPOUND, sizeof(Entry)));
-  H5Tinsert(memory.get(), "dataset", HOFFSET(Entry, dataset), H5T_STD_REF_OBJ);
-  H5Tinsert(memory.get(), "dimension", HOFFSET(Entry, dimension), H5T_NATIVE_INT);
-  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
-  if (count < 1 || count > kMaxUsers) return users;
-  std::vector<Entry> entries(static_cast<size_t>(count));
-  if (H5Aread(attribute.get(), memory.get(), entries.data()) < 0) return users;
-  for (const Entry& entry : entries)
+  for (const UserEntry& entry : user_entries(scale))
     if (entry.dimension >= 0) users.push_back({entry.dataset, static_cast<size_t>(entry.dimension)});
   return users;
+}
+
+Result<> remove_scale_user(hid_t scale, const ScaleUser& user) {
+  std::vector<UserEntry> entries = user_entries(scale);
+  const auto is_user = [&](const UserEntry& entry) {
+    return entry.dataset == user.dataset && entry.dimension >= 0 &&
+           static_cast<size_t>(entry.dimension) == user.dimension;
+  };
+  if (std::erase_if(entries, is_user) == 0) return {};
+  const Handle attribute(H5Aopen(scale, kUserList, H5P_DEFAULT));
+  const Handle type(H5Aget_type(attribute.get()));
+  CODECFS_TRY(remove_attribute(scale, kUserList));
+  if (entries.empty()) return {};
+  const hsize_t count = entries.size();
+  const Handle space(H5Screate_simple(1, &count, nullptr));
+  const Handle made(H5Acreate2(scale, kUserList, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT));
+  if (!made || H5Awrite(made.get(), user_type().get(), entries.data()) < 0)
+    return fail_library(EIO, "detaching a dimension scale");
+  return {};
+}
+
+Result<> remove_scales(hid_t dataset, size_t dimension, std::span<const uint64_t> scales) {
+  CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset));
+  auto lists = attached_scales(dataset, extents.size());
+  if (dimension >= lists.size()) return {};
+  const auto is_removed = [&](uint64_t scale) { return std::ranges::find(scales, scale) != scales.end(); };
+  if (std::erase_if(lists[dimension], is_removed) == 0) return {};
+  CODECFS_TRY(write_scales(dataset, lists));  // frees the space of the former list
+  if (std::ranges::any_of(lists, [](const auto& list) { return !list.empty(); })) return {};
+  return remove_attribute(dataset, kScaleList);
 }
 
 bool is_scale_user(hid_t file, const ScaleUser& user, uint64_t scale) {
@@ -98,11 +148,7 @@ Result<> replace_scale(hid_t file, hid_t from, hid_t to) {
     CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset.get()));
     auto scales = attached_scales(dataset.get(), extents.size());
     std::ranges::replace(scales[user.dimension], old_scale.address, new_scale.address);
-    std::vector<hvl_t> lists;
-    for (std::vector<uint64_t>& list : scales) lists.push_back({list.size(), list.data()});
-    const Handle attribute(H5Aopen(dataset.get(), kScaleList, H5P_DEFAULT));
-    const Handle type(H5Tvlen_create(H5T_STD_REF_OBJ));
-    if (!attribute || H5Awrite(attribute.get(), type.get(), lists.data()) < 0) return failed();
+    CODECFS_TRY(write_scales(dataset.get(), scales));
   }
   if (H5Aexists(from, kUserList) > 0) {
     const Handle attribute(H5Aopen(from, kUserList, H5P_DEFAULT));

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -38,6 +39,10 @@ std::vector<ScaleUser> listed_scale_users(hid_t scale);
 bool is_scale_user(hid_t file, const ScaleUser& user, uint64_t scale);
 /// The addresses of all datasets that use the scale.
 std::vector<uint64_t> scale_users(hid_t file, hid_t scale);
+/// Removes a user from the list of a scale, and scales from the list of a dataset. Together they do the same as
+/// H5DSdetach_scale, which opens all users of a scale. EIO.
+Result<> remove_scale_user(hid_t scale, const ScaleUser& user);
+Result<> remove_scales(hid_t dataset, size_t dimension, std::span<const uint64_t> scales);
 /// Replaces the scale of all users, and moves its dimension number. Does the same as H5DSdetach_scale and
 /// H5DSattach_scale, which open all users of a scale for each user. EIO.
 Result<> replace_scale(hid_t file, hid_t from, hid_t to);

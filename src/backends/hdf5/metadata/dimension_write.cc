@@ -96,7 +96,7 @@ Result<DimensionWriter::Plan::Dimension> DimensionWriter::plan_dimension(const P
     CODECFS_ASSIGN(const auto scale, scale_in(group.get(), name));
     // A dimension of a parent group with another length is a different dimension.
     if (scale && (at == plan.group || scale->extent.length == extent.length ||
-                  dimensions_.length(scale->address) == extent.length)) {
+                  (scale->extent.unlimited && dimensions_.length(scale->address) == extent.length))) {
       CODECFS_TRY(check_scale(dimension, *scale));
       return dimension;
     }
@@ -151,17 +151,18 @@ bool DimensionWriter::is_used(hid_t dataset) {
 Result<> DimensionWriter::number_all() {
   const Dimensions::Numbers& numbers = dimensions_.numbers();
   if (!numbers.used) return {};
-  next_number_ = numbers.next;
   for (const auto& [address, number] : numbers.unnumbered) {
     const Handle scale(open_object(file_, address));
     if (!scale) return fail_library(EIO, "a dimension scale");
     CODECFS_TRY(write_dimension_number(scale.get(), number));
   }
+  dimensions_.note_numbered();
   return {};
 }
 
 Result<> DimensionWriter::number_next(hid_t scale) {
-  return next_number_ ? write_dimension_number(scale, (*next_number_)++) : Result<>();
+  const std::optional<int> number = dimensions_.take_number();
+  return number ? write_dimension_number(scale, *number) : Result<>();
 }
 
 Result<Handle> DimensionWriter::make_dimension(hid_t group, const std::string& name, const Extent& extent) const {
@@ -205,10 +206,7 @@ Result<std::string> DimensionWriter::apply(const Plan& plan, hid_t dataset, std:
     if (!plan.dimensions.empty()) CODECFS_TRY(remove_attribute(dataset, kDimensionNumber));
     for (size_t d = 0; d < plan.dimensions.size(); ++d) CODECFS_TRY(attach_scale(plan, d, group.get(), dataset, link));
   }
-  if (changes)
-    dimensions_.forget();
-  else
-    dimensions_.forget_numbers();
+  dimensions_.forget_numbering();
   return link;
 }
 
@@ -218,7 +216,13 @@ Result<> DimensionWriter::make_scale(const Plan& plan, hid_t group, hid_t datase
   CODECFS_TRY(remove_attribute(dataset, kScaleList));
   if (H5DSset_scale(dataset, plan.name.c_str()) < 0)
     return fail_library(EIO, "making \"{}\" a dimension scale", plan.name);
-  if (!plan.replaced) return number_next(dataset);
+  if (!plan.replaced) {
+    ObjectInfo info;
+    if (!object_info(dataset, info)) return fail_library(EIO, "the dimension \"{}\"", plan.name);
+    dimensions_.note_scale(plan.group, info.address, link);
+    return number_next(dataset);
+  }
+  dimensions_.forget();
   CODECFS_TRY(remove_attribute(dataset, kDimensionNumber));
   const Handle replaced(open_object(file_, *plan.replaced));
   CODECFS_TRY(replace_scale(file_, replaced.get(), dataset));
@@ -259,6 +263,7 @@ Result<Handle> DimensionWriter::new_dimension(const Plan& plan, const Plan::Dime
   // The same name occurred before in the list and was created then.
   if (there && there->extent.length == wanted.extent.length) return std::move(there->dataset);
   std::vector<int> number;
+  if (there || link_exists(group, wanted.name)) dimensions_.forget();  // links are removed or renamed
   if (there) {
     number = integer_attribute(there->dataset.get(), kDimensionNumber);
     if (H5Ldelete(group, wanted.name.c_str(), H5P_DEFAULT) < 0)
@@ -268,6 +273,9 @@ Result<Handle> DimensionWriter::new_dimension(const Plan& plan, const Plan::Dime
     if (link == wanted.name) link = std::string(kNonCoordinate) + wanted.name;
   }
   CODECFS_ASSIGN(Handle made, make_dimension(group, wanted.name, wanted.extent));
+  ObjectInfo info;
+  if (!object_info(made.get(), info)) return fail_library(EIO, "the dimension \"{}\"", wanted.name);
+  dimensions_.note_scale(plan.group, info.address, wanted.name);
   if (!number.empty()) {
     CODECFS_TRY(write_dimension_number(made.get(), number[0]));
   } else {
@@ -282,14 +290,9 @@ Result<> DimensionWriter::detach(hid_t dataset, unsigned dimension, std::span<co
   for (const uint64_t address : scales) {
     const Handle scale(open_object(file_, address));
     if (!scale || H5Iget_type(scale.get()) != H5I_DATASET || !is_dimension_scale(scale.get())) continue;  // removed
-    const std::vector<ScaleUser> users = listed_scale_users(scale.get());
-    const auto is_this = [&](const ScaleUser& user) {
-      return user.dataset == info.address && user.dimension == dimension;
-    };
-    if (std::ranges::none_of(users, is_this)) continue;  // libhdf5 would fail
-    if (H5DSdetach_scale(dataset, scale.get(), dimension) < 0) return fail_library(EIO, "detaching a dimension scale");
+    CODECFS_TRY(remove_scale_user(scale.get(), {info.address, dimension}));
   }
-  return {};
+  return remove_scales(dataset, dimension, scales);
 }
 
 Result<std::string> DimensionWriter::prepare_removal(hid_t group, std::string link, hid_t dataset) {
@@ -302,11 +305,12 @@ Result<std::string> DimensionWriter::prepare_removal(hid_t group, std::string li
     link = aside;
     CODECFS_ASSIGN(const Handle dimension, make_dimension(group, name, extents[0]));
     CODECFS_TRY(replace_scale(file_, dataset, dimension.get()));
+    dimensions_.forget();
   } else {
     const auto attached = attached_scales(dataset, extents.size());
     for (size_t d = 0; d < attached.size(); ++d) CODECFS_TRY(detach(dataset, static_cast<unsigned>(d), attached[d]));
   }
-  dimensions_.forget();
+  dimensions_.forget_numbering();
   return link;
 }
 

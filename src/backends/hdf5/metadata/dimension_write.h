@@ -95,7 +95,6 @@ class DimensionWriter {
   ObjectTree& tree_;
   Dimensions& dimensions_;
   hid_t file_;
-  std::optional<int> next_number_;  // next dimension id, if the file stores ids
 };
 
 }  // namespace codecfs::hdf5

@@ -292,6 +292,21 @@ const Dimensions::Numbering& Dimensions::numbering() {
   return *numbering_;
 }
 
+const Dimensions::Numbers& Dimensions::numbers() {
+  if (!numbers_) numbers_ = numbering().numbers;
+  return *numbers_;
+}
+
+void Dimensions::note_scale(ObjectId group, uint64_t address, const std::string& link) {
+  if (const auto members = members_.find(group); members != members_.end())
+    members->second.insert_or_assign(address, link);
+}
+
+void Dimensions::note_removal(ObjectId group, uint64_t address, ObjectId object) {
+  members_.erase(object);
+  if (const auto members = members_.find(group); members != members_.end()) members->second.erase(address);
+}
+
 std::optional<uint64_t> Dimensions::length(uint64_t scale) {
   const auto found = numbering().lengths.find(scale);
   return found == numbering().lengths.end() ? std::nullopt : std::optional(found->second);

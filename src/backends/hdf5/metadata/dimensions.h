@@ -39,6 +39,7 @@ class Dimensions {
   /// Sets the identifier of the reopened file, in which changes may have been undone.
   void use(hid_t file) {
     file_ = file;
+    numbers_.reset();
     forget();
   }
 
@@ -53,7 +54,12 @@ class Dimensions {
     // ids of the dimensions of multidimensional coordinate variables, which have no other reference to them
     std::unordered_set<int> by_number;
   };
-  const Numbers& numbers() { return numbering().numbers; }
+  /// Kept while this program alone changes the file: taken from a walk once, not after each change.
+  const Numbers& numbers();
+  /// The scales of Numbers::unnumbered have their ids now.
+  void note_numbered() { numbers_->unnumbered.clear(); }
+  /// An id for a new dimension; none if the file stores no ids.
+  std::optional<int> take_number() { return numbers().used ? std::optional(numbers_->next++) : std::nullopt; }
 
   /// netCDF's current length of an unlimited dimension, by the address of its scale.
   std::optional<uint64_t> length(uint64_t scale);
@@ -70,11 +76,20 @@ class Dimensions {
 
   /// Must be called after groups, links, shapes or scales have changed.
   void forget() {
-    numbering_.reset();
+    forget_numbering();
     members_.clear();
   }
-  /// The same where no dimension or scale was added, moved or removed, and no link but one to a new variable or group.
-  void forget_numbers() { numbering_.reset(); }
+  /// The same where no dimension or scale was added, moved or removed, and no link but one to a new variable or group,
+  /// or where note_scale() or note_removal() tell of it.
+  void forget_numbering() {
+    numbering_.reset();
+    // All else does not change, whatever objects there are.
+    if (numbers_ && numbers_->used && (!numbers_->unnumbered.empty() || !numbers_->by_number.empty())) numbers_.reset();
+  }
+  /// A new scale with a new link in a group.
+  void note_scale(ObjectId group, uint64_t address, const std::string& link);
+  /// A link to an object is gone; `object`: what had this number, which is gone as well.
+  void note_removal(ObjectId group, uint64_t address, ObjectId object);
 
  private:
   // The result of the walk.
@@ -95,6 +110,7 @@ class Dimensions {
   const ObjectTree& tree_;
   const AccessRecorder& recorder_;
   std::optional<Numbering> numbering_;
+  std::optional<Numbers> numbers_;
   std::optional<std::unordered_map<uint64_t, std::vector<uint64_t>>> record_shapes_;
   std::unordered_map<ObjectId, std::unordered_map<uint64_t, std::string>> members_;  // link names by group and address
 };

@@ -37,7 +37,7 @@ Result<Entry> TreeWriter::make_group(ObjectId group, std::string_view name) {
   H5Pset_obj_track_times(properties.get(), false);
   const Handle made(H5Gcreate2(parent.get(), link.c_str(), link_properties(link).get(), properties.get(), H5P_DEFAULT));
   if (!made) return done(Result<Entry>(fail_library(EIO, "{}: making the group \"{}\"", tree_.path(group), link)));
-  dimensions_.forget_numbers();
+  dimensions_.forget_numbering();
   return tree_.find(group, name);
 }
 
@@ -113,10 +113,10 @@ Result<> TreeWriter::remove(ObjectId group, std::string_view name) {
   CODECFS_ASSIGN(const ObjectTree::Member member, tree_.member(group, name));
   if (member.entry.kind == EntryKind::group) CODECFS_TRY(check_group_removal(member.entry.object));
   CODECFS_TRY(file_.allow_change(0));
-  return done(carry_out_removal(parent.get(), member));
+  return done(carry_out_removal(parent.get(), group, member), false);
 }
 
-Result<> TreeWriter::carry_out_removal(hid_t group, const ObjectTree::Member& member) {
+Result<> TreeWriter::carry_out_removal(hid_t group, ObjectId parent, const ObjectTree::Member& member) {
   std::string link = member.link.name;
   const bool here = member.entry.kind != EntryKind::symlink;
   uint64_t references = 0;
@@ -135,6 +135,10 @@ Result<> TreeWriter::carry_out_removal(hid_t group, const ObjectTree::Member& me
   if (H5Ldelete(group, link.c_str(), H5P_DEFAULT) < 0) return fail_library(EIO, "removing \"{}\"", as_utf8(link));
   // A group with another hard link moves to that link's path, with all its members.
   const bool stays = member.entry.kind == EntryKind::group && references > 1;
+  if (!here || references > 1)
+    dimensions_.forget();  // another link may lead to the object
+  else
+    dimensions_.note_removal(parent, member.link.info.address, member.entry.object);
   if (here && !stays) tree_.removed(member.entry.object);
   tree_.links_changed();
   return {};

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "backends/api/source.h"
+#include "backends/hdf5/metadata/attribute_write.h"
 #include "backends/hdf5/metadata/dimension_write.h"
 #include "backends/hdf5/metadata/dimensions.h"
 #include "backends/hdf5/metadata/object_tree.h"
@@ -45,6 +46,9 @@ class TreeWriter {
   Result<> set_attributes(ObjectId object, const Dataset* dataset, std::span<const Attribute> set,
                           std::span<const std::string> remove);
   Result<> set_dimensions(ObjectId variable, const Dataset& dataset, std::span<const std::string> names);
+  /// Both as one change.
+  Result<> set_metadata(ObjectId variable, const Dataset& dataset, std::span<const std::string> dimensions,
+                        std::span<const Attribute> set, std::span<const std::string> remove);
   Result<> resize(const Dataset& dataset, std::span<const uint64_t> shape);
 
  private:
@@ -53,7 +57,7 @@ class TreeWriter {
   Result<std::string> link_target(ObjectId group, std::string_view target) const;
   Result<> check_netcdf_link(ObjectId group, std::string_view target, const std::string& path) const;
   Result<> check_group_removal(ObjectId group);
-  Result<> carry_out_removal(hid_t group, const ObjectTree::Member& member);
+  Result<> carry_out_removal(hid_t group, ObjectId parent, const ObjectTree::Member& member);
   Result<> check_move(const ObjectTree::Member& member, ObjectId to) const;
   Result<> carry_out_move(ObjectId from, const ObjectTree::Member& member, ObjectId to, const std::string& link,
                           const std::optional<DimensionWriter::Plan>& plan);
@@ -63,6 +67,13 @@ class TreeWriter {
   Result<std::optional<std::vector<std::byte>>> check_fill(const Dataset& dataset, const Attribute& attribute,
                                                            hid_t handle) const;
   Result<> carry_out_making(ObjectId group, NewDataset& made, hid_t dataset);
+  /// `becomes_scale`: by the same change.
+  Result<AttributeChange> plan_attributes(ObjectId object, const Dataset* dataset, std::span<const Attribute> set,
+                                          std::span<const std::string> remove, hid_t handle, bool becomes_scale) const;
+  /// None if the variable has these names.
+  Result<std::optional<DimensionWriter::Plan>> plan_dimensions(ObjectId variable, const Dataset& dataset,
+                                                               std::span<const std::string> names);
+  Result<> carry_out_naming(ObjectId variable, const Dataset& dataset, const DimensionWriter::Plan& plan);
   Result<> carry_out_resize(const Dataset& dataset, std::span<const hsize_t> dims, const EdgeChunks& edges,
                             const std::vector<DimensionWriter::Growth>& scales);
 
@@ -73,7 +84,7 @@ class TreeWriter {
     if (has_moved || !result)
       dimensions_.forget();
     else
-      dimensions_.forget_numbers();  // the rest is forgotten with the change of a dimension
+      dimensions_.forget_numbering();  // the rest is forgotten with the change of a dimension
     if (!result) return file_.change_failed(pass_on(result));
     return result;
   }

@@ -9,7 +9,6 @@
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/metadata/attribute_values.h"
-#include "backends/hdf5/metadata/attribute_write.h"
 #include "backends/hdf5/metadata/tree_write.h"
 #include "backends/hdf5/metadata/type_make.h"
 #include "base/endian.h"
@@ -204,7 +203,10 @@ Result<> TreeWriter::carry_out_making(ObjectId group, NewDataset& made, hid_t da
   CODECFS_ASSIGN(const Handle parent, tree_.open_group(group));
   if (made.replaced && H5Ldelete(parent.get(), made.link.c_str(), H5P_DEFAULT) < 0)
     return fail_library(EIO, "removing the group \"{}\"", made.link);
-  if (made.replaced) tree_.removed(*made.replaced);
+  if (made.replaced) {
+    dimensions_.note_removal(group, tree_.address(*made.replaced), *made.replaced);
+    tree_.removed(*made.replaced);
+  }
   if (H5Olink(dataset, parent.get(), made.link.c_str(), link_properties(made.link).get(), H5P_DEFAULT) < 0)
     return fail_library(EIO, "linking the variable \"{}\"", made.link);
   if (made.dimensions) CODECFS_TRY(scales_.apply(*made.dimensions, dataset, made.link));
@@ -234,32 +236,40 @@ Result<std::optional<std::vector<std::byte>>> TreeWriter::check_fill(const Datas
               print_json(attribute.value));
 }
 
-Result<> TreeWriter::set_attributes(ObjectId object, const Dataset* dataset, std::span<const Attribute> set,
-                                    std::span<const std::string> remove) {
-  CODECFS_ASSIGN(const Handle handle, tree_.open(object));
-  const AttributeRules rules{netcdf_, dataset != nullptr && is_dimension_scale(handle.get()), dataset == nullptr};
+Result<AttributeChange> TreeWriter::plan_attributes(ObjectId object, const Dataset* dataset,
+                                                    std::span<const Attribute> set, std::span<const std::string> remove,
+                                                    hid_t handle, bool becomes_scale) const {
+  const bool is_scale = becomes_scale || (dataset != nullptr && is_dimension_scale(handle));
+  const AttributeRules rules{netcdf_, is_scale, dataset == nullptr};
   std::vector<Attribute> others;
   std::optional<std::vector<std::byte>> fill;
   for (const Attribute& attribute : set) {
     if (dataset == nullptr || attribute.name != kFillAttribute) {
       others.push_back(attribute);
     } else {
-      CODECFS_ASSIGN(fill, check_fill(*dataset, attribute, handle.get()));
+      CODECFS_ASSIGN(fill, check_fill(*dataset, attribute, handle));
     }
   }
-  CODECFS_ASSIGN(AttributeChange change,
-                 AttributeChange::prepare(handle.get(), rules, tree_.path(object), others, remove));
+  CODECFS_ASSIGN(AttributeChange change, AttributeChange::prepare(handle, rules, tree_.path(object), others, remove));
   if (fill) {
-    Handle type(H5Dget_type(handle.get()));
+    Handle type(H5Dget_type(handle));
     while (H5Tget_class(type.get()) == H5T_ARRAY) type = Handle(H5Tget_super(type.get()));
     CODECFS_TRY(change.add_element(kFillAttribute, type.get(), *fill, text_of(*fill)));
   }
+  return change;
+}
+
+Result<> TreeWriter::set_attributes(ObjectId object, const Dataset* dataset, std::span<const Attribute> set,
+                                    std::span<const std::string> remove) {
+  CODECFS_ASSIGN(const Handle handle, tree_.open(object));
+  CODECFS_ASSIGN(const AttributeChange change, plan_attributes(object, dataset, set, remove, handle.get(), false));
   if (change.empty()) return {};
   CODECFS_TRY(file_.allow_change(change.bytes()));
   return done(change.apply(handle.get()), false);
 }
 
-Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, std::span<const std::string> names) {
+Result<std::optional<DimensionWriter::Plan>> TreeWriter::plan_dimensions(ObjectId variable, const Dataset& dataset,
+                                                                         std::span<const std::string> names) {
   const size_t shown_rank = dataset.facts().grid.rank();
   if (names.size() != shown_rank)
     return fail(EINVAL, "{}: {} names for {} dimensions", dataset.name(), names.size(), shown_rank);
@@ -276,7 +286,7 @@ Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, s
   if (stays_if_equal || shown_rank > rank) {
     CODECFS_ASSIGN(shown, dimensions_.names(variable, dataset));
   }
-  if (stays_if_equal && std::ranges::equal(names, shown)) return {};
+  if (stays_if_equal && std::ranges::equal(names, shown)) return std::optional<DimensionWriter::Plan>();
   for (size_t d = rank; d < names.size(); ++d)
     if (names[d] != shown[d])
       return fail(EINVAL, "{}: dimension {} belongs to the type of its elements and has no name in HDF5",
@@ -284,17 +294,38 @@ Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, s
   if (is_dimension_scale(dataset.id()))
     return fail(EINVAL, "{}: it is the coordinate variable of the dimension \"{}\"; rename the variable instead",
                 dataset.name(), shown[0]);
-  const std::string link = tree_.link_name(variable);
-  const ObjectId group = tree_.parent(variable);
   CODECFS_ASSIGN(const std::vector<Extent> extents, hdf5::extents_of(dataset.id()));
-  auto plan = scales_.plan(group, netcdf_name(link), extents, names.first(rank));
+  auto plan = scales_.plan(tree_.parent(variable), netcdf_name(tree_.link_name(variable)), extents, names.first(rank));
   if (!plan) return fail(plan.error().code, "{}: {}", dataset.name(), plan.error().reason);
-  CODECFS_TRY(file_.allow_change(0));
-  auto moved = done(scales_.apply(*plan, dataset.id(), link), false);
-  if (!moved) return pass_on(moved);
-  tree_.moved(variable, group, std::move(*moved));
+  return std::optional(*std::move(plan));
+}
+
+Result<> TreeWriter::carry_out_naming(ObjectId variable, const Dataset& dataset, const DimensionWriter::Plan& plan) {
+  CODECFS_ASSIGN(std::string link, scales_.apply(plan, dataset.id(), tree_.link_name(variable)));
+  tree_.moved(variable, plan.group, std::move(link));
   tree_.links_changed();
   return {};
+}
+
+Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, std::span<const std::string> names) {
+  CODECFS_ASSIGN(const auto plan, plan_dimensions(variable, dataset, names));
+  if (!plan) return {};
+  CODECFS_TRY(file_.allow_change(0));
+  return done(carry_out_naming(variable, dataset, *plan), false);
+}
+
+Result<> TreeWriter::set_metadata(ObjectId variable, const Dataset& dataset, std::span<const std::string> dimensions,
+                                  std::span<const Attribute> set, std::span<const std::string> remove) {
+  CODECFS_ASSIGN(const auto plan, plan_dimensions(variable, dataset, dimensions));
+  CODECFS_ASSIGN(const AttributeChange change,
+                 plan_attributes(variable, &dataset, set, remove, dataset.id(), plan && plan->scale));
+  if (!plan && change.empty()) return {};
+  CODECFS_TRY(file_.allow_change(change.bytes()));
+  const auto carry_out = [&]() -> Result<> {
+    if (plan) CODECFS_TRY(carry_out_naming(variable, dataset, *plan));
+    return change.apply(dataset.id());
+  };
+  return done(carry_out(), false);
 }
 
 Result<> TreeWriter::resize(const Dataset& dataset, std::span<const uint64_t> shape) {

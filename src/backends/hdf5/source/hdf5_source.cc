@@ -215,6 +215,24 @@ class Hdf5Source final : public IsolatedSource {
     return with_chunks(id,
                        [&](Dataset& dataset) { return dataset.write_encoded(number, chain, filter_mask, encoded); });
   }
+  Result<uint64_t> write_many(ObjectId id, const ManyChunks& chunks, Bytes bytes) override {
+    const size_t count = chunks.numbers.size();
+    const bool are_encoded = !chunks.filter_masks.empty();
+    if (chunks.sizes.size() != count || (are_encoded && chunks.filter_masks.size() != count))
+      return fail(EPROTO, "wrong numbers of chunks");
+    for (uint64_t i = 0; i < count; ++i) {
+      if (chunks.sizes[i] > bytes.size()) return fail(EPROTO, "fewer bytes than the chunks have");
+      const Bytes chunk = bytes.first(chunks.sizes[i]);
+      bytes = bytes.subspan(chunks.sizes[i]);
+      bool is_stored = false;
+      if (are_encoded)
+        is_stored = write_encoded(id, chunks.numbers[i], chunks.chain, chunks.filter_masks[i], chunk).value_or(false);
+      else
+        is_stored = write_chunk(id, chunks.numbers[i], chunk).has_value();
+      if (!is_stored) return i;
+    }
+    return count;
+  }
   bool begin_edit(uint64_t edit) override { return changes_.begin_edit(edit); }
   Result<> seal() override {
     return guarded([&]() -> Result<> {
@@ -251,6 +269,10 @@ class Hdf5Source final : public IsolatedSource {
   }
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
     return guarded([&] { return changes_.set_dimensions(id, names); });
+  }
+  Result<> set_metadata(ObjectId id, std::span<const std::string> dimensions, std::span<const Attribute> set,
+                        std::span<const std::string> remove) override {
+    return guarded([&] { return changes_.set_metadata(id, dimensions, set, remove); });
   }
   Result<> resize(ObjectId id, std::span<const uint64_t> shape) override {
     return guarded([&] { return changes_.resize(id, shape); });

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "backends/api/source.h"
 #include "backends/hdf5/source/chunk_layout.h"
@@ -36,6 +37,16 @@ class IsolatedSource : public Source {
   /// See Dataset::write_encoded().
   virtual Result<bool> write_encoded(ObjectId variable, uint64_t number, std::span<const FilterStage> chain,
                                      uint32_t filter_mask, Bytes encoded) = 0;
+  /// Chunks of one variable, whose bytes follow each other.
+  struct ManyChunks {
+    std::vector<uint64_t> numbers;
+    std::vector<uint64_t> sizes;
+    // Of encoded ones; otherwise there are no masks.
+    std::vector<FilterStage> chain;
+    std::vector<uint32_t> filter_masks;
+  };
+  /// write_encoded(), or write_chunk(), of the first of them, until one cannot be stored. Returns how many were.
+  virtual Result<uint64_t> write_many(ObjectId variable, const ManyChunks& chunks, Bytes bytes) = 0;
   /// What summarize() would answer, read without libhdf5's objects; none: it must be asked.
   virtual std::optional<VariableSummary> quick_summary(ObjectId variable) = 0;
   /// Changes of chunks survive this process from now on, not necessarily a power failure. Changes of the tree and

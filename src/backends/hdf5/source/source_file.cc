@@ -37,6 +37,30 @@ void keep_index_in_memory(hid_t access) {
   H5Pset_mdc_config(access, &config);
 }
 
+// Each seal makes libhdf5 look at everything in its cache. Where that is objects, of some hundred bytes each, it keeps
+// only some thousand of them, so that this takes no longer the more there are.
+void keep_few_objects_in_memory(hid_t file) {
+  constexpr int kMost = 4096;
+  constexpr size_t kSmall = 1024;  // bytes; nodes of indexes are larger
+  constexpr size_t kLeast = size_t{1} << 20;
+  size_t bytes = 0;
+  int count = 0;
+  H5AC_cache_config_t config{};
+  config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+  if (H5Fget_mdc_size(file, nullptr, nullptr, &bytes, &count) < 0 || count < 1) return;
+  const size_t each = bytes / static_cast<size_t>(count);
+  if (each < kSmall && count < kMost / 2) return;
+  const size_t wanted = each >= kSmall ? kMetadataCache : std::max(kMost * each, kLeast);
+  if (H5Fget_mdc_config(file, &config) < 0) return;
+  const bool is_near = config.max_size / 2 <= wanted && wanted <= config.max_size;  // each change of it has a cost
+  if (is_near && (count <= 2 * kMost || wanted == kMetadataCache)) return;
+  config.max_size = wanted;
+  config.set_initial_size = true;
+  config.initial_size = wanted == kMetadataCache ? wanted / 4 : wanted;
+  config.min_size = std::min(config.min_size, config.initial_size);
+  H5Fset_mdc_config(file, &config);
+}
+
 // Free space that will be unknown after the file is reopened.
 uint64_t forgettable_space(hid_t file) {
   const Handle creation(H5Fget_create_plist(file));
@@ -233,6 +257,7 @@ Result<> SourceFile::seal() {
     return abort_changes(fail_library(EIO, "{}: writing its metadata", path), true);
   CODECFS_TRY(bytes->release());
   CODECFS_TRY(bytes->seal());
+  keep_few_objects_in_memory(file.get());
   changed = false;
   changes = 0;
   if (left_is_released) left = {};

@@ -90,18 +90,30 @@ Result<> TreeChanges::set_attributes(ObjectId id, std::span<const Attribute> set
 }
 
 Result<> TreeChanges::set_dimensions(ObjectId id, std::span<const std::string> names) {
-  // The new dimensions may be shorter than the shown shape. Where that is the stored one, the names before need not be
-  // known: finding them may take a walk through the whole file.
-  CODECFS_ASSIGN(const bool is_longer,
-                 datasets_.with(id, [](const Dataset& dataset) -> Result<bool> { return dataset.is_longer(); }));
-  if (is_longer) {
-    CODECFS_ASSIGN(const std::vector<std::string> before, dimension_names(id));
-    if (!std::ranges::equal(before, names)) CODECFS_TRY(store_shape(id));
-  }
+  CODECFS_TRY(store_shape_for(id, names));
   return change<LibraryLock>([&](TreeWriter& writer) CODECFS_REQUIRES(datasets_.mutex()) -> Result<> {
     CODECFS_ASSIGN(const DatasetPtr dataset, datasets_.get_locked(id));
     return writer.set_dimensions(id, *dataset, names);
   });
+}
+
+Result<> TreeChanges::set_metadata(ObjectId id, std::span<const std::string> dimensions, std::span<const Attribute> set,
+                                   std::span<const std::string> remove) {
+  CODECFS_TRY(store_shape_for(id, dimensions));
+  return change<LibraryLock>([&](TreeWriter& writer) CODECFS_REQUIRES(datasets_.mutex()) -> Result<> {
+    CODECFS_ASSIGN(const DatasetPtr dataset, datasets_.get_locked(id));
+    return writer.set_metadata(id, *dataset, dimensions, set, remove);
+  });
+}
+
+Result<> TreeChanges::store_shape_for(ObjectId id, std::span<const std::string> names) {
+  // The new dimensions may be shorter than the shown shape. Where that is the stored one, the names before need not be
+  // known: finding them may take a walk through the whole file.
+  CODECFS_ASSIGN(const bool is_longer,
+                 datasets_.with(id, [](const Dataset& dataset) -> Result<bool> { return dataset.is_longer(); }));
+  if (!is_longer) return {};
+  CODECFS_ASSIGN(const std::vector<std::string> before, dimension_names(id));
+  return std::ranges::equal(before, names) ? Result<>() : store_shape(id);
 }
 
 Result<> TreeChanges::resize(ObjectId id, std::span<const uint64_t> shape) {

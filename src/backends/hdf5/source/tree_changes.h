@@ -27,6 +27,8 @@ class TreeChanges {
   Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name);
   Result<> set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> remove);
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names);
+  Result<> set_metadata(ObjectId id, std::span<const std::string> dimensions, std::span<const Attribute> set,
+                        std::span<const std::string> remove);
   Result<> resize(ObjectId id, std::span<const uint64_t> shape);
 
   /// See IsolatedSource::begin_edit().
@@ -38,6 +40,8 @@ class TreeChanges {
   auto change(Step step) -> decltype(step(std::declval<TreeWriter&>()));
   Result<std::vector<std::string>> dimension_names(ObjectId id);
   Result<> store_shape(ObjectId id);
+  /// Where these names of dimensions are not those of the variable.
+  Result<> store_shape_for(ObjectId id, std::span<const std::string> names);
   Result<> store_shape_of_member(ObjectId group, std::string_view name);
 
   MountedFile& mounted_;

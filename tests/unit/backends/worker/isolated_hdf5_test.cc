@@ -143,6 +143,33 @@ TEST_F(IsolatedHdf5Test, GoesOnAfterEachKill) {
   EXPECT_EQ(again->list(0)->size(), 5U);  // group, plain, g0x, g2x, g4x
 }
 
+TEST_F(IsolatedHdf5Test, ChunksThatAreStoredTogetherAreHeldUntilTheyAreSealed) {
+  const auto source = open(true);
+  const ObjectId id = object_at(*source, "group/chunked");
+  EXPECT_TRUE(source->writes_together(id));
+  const auto store = [&](std::vector<uint64_t> numbers, int value) {
+    std::vector<std::vector<int32_t>> contents;
+    std::vector<ChunkWriter::NumberedChunk> chunks;
+    for (const uint64_t number : numbers) {
+      contents.emplace_back(100, value + static_cast<int>(number));
+      if (number < 10) std::ranges::copy(contents.back(), values_.begin() + static_cast<ptrdiff_t>(number) * 100);
+    }
+    for (size_t i = 0; i < numbers.size(); ++i) chunks.push_back({numbers[i], std::as_bytes(std::span(contents[i]))});
+    return source->write_chunks(id, chunks);
+  };
+  EXPECT_EQ(store({0, 1, 2, 9}, 50), 4U);
+  kill_workers();  // nothing of it is in the log
+  expect_values(*source);
+  EXPECT_EQ(store({4, 5, 10}, -70), 2U) << "there is no chunk 10";
+  kill_workers();
+  EXPECT_EQ(store({5, 6}, 90), 2U);
+  EXPECT_TRUE(source->commit());
+  kill_workers();
+  EXPECT_EQ(store({7}, 1000), 1U);
+  ASSERT_TRUE(source->finish());
+  expect_values(*open_source_of(path()));
+}
+
 TEST_F(IsolatedHdf5Test, ATwinHasTheSameNumbers) {
   auto source = open(false);
   const ObjectId group = object_at(*source, "group");

@@ -304,6 +304,31 @@ TEST_F(WriteBackTest, MoreThanTheLimitIsNeverWaiting) {
   for (uint64_t number = 0; number < 300; ++number) ASSERT_EQ(stored(number), filled(0, "part"));
 }
 
+TEST_F(WriteBackTest, SmallChunksAreStoredTogether) {
+  constexpr int kChunks = 200;
+  source_->stores_together = true;
+  WriteBack::Options options;
+  options.dirty_bytes = 1000 * kChunk;
+  options.commit = std::chrono::seconds(3600);
+  options.encoders = 1;
+  make(options);
+  for (int i = 0; i < kChunks; ++i) ASSERT_TRUE(put(i, 0, std::to_string(i)));
+  source_->refused = 77;
+  const Result<> synced = write_back_->sync_all();
+  ASSERT_FALSE(synced);
+  EXPECT_EQ(synced.error().code, ENOSPC);
+  EXPECT_EQ(source_->writes, kChunks - 1) << "all others are stored, each once";
+  EXPECT_GT(source_->calls_together, 0);
+  EXPECT_LE(source_->calls_together, kChunks / 3) << "of 256 KiB";
+  source_->refused.reset();
+  ASSERT_TRUE(write_back_->sync_all());
+  EXPECT_EQ(source_->writes, kChunks);
+  for (int i = 0; i < kChunks; ++i)
+    EXPECT_EQ(source_->chunk(kPath, i).substr(0, 3), (std::to_string(i) + "...").substr(0, 3));
+  EXPECT_EQ(stats_.chunks_encoded, kChunks);
+  EXPECT_EQ(stats_.dirty_bytes, 0);
+}
+
 TEST_F(WriteBackTest, AFailureIsToldByTheNextFlushOrSyncOfTheVariable) {
   source_->is_full = true;
   ASSERT_TRUE(put(1, 0, "abc", true));

@@ -455,6 +455,28 @@ TEST_F(Hdf5Make, ReadersAreNotDisturbed) {
   for (std::thread& reader : readers) reader.join();
 }
 
+TEST_F(Hdf5Make, NamesOfDimensionsAndAttributesChangeTogether) {
+  const auto set = [&](const Names& names, const std::vector<Attribute>& attributes, const Names& removed) {
+    return source().set_metadata(at("v"), names, attributes, removed);
+  };
+  EXPECT_GOOD(make("v", described("\"<i4\"", {4, 5}, {2, 5})));
+  const Names before = dimensions("v");
+  EXPECT_REFUSED(set({"y", "x"}, {{"_Netcdf4Dimid", Json(1)}}, {}), EPERM);
+  EXPECT_REFUSED(set({"y", "x"}, {{"units", Json("K")}}, {"none"}), ENODATA);
+  EXPECT_REFUSED(set({"y", "y"}, {{"units", Json("K")}}, {}), EINVAL);  // of two lengths
+  EXPECT_EQ(dimensions("v"), before);
+  EXPECT_TRUE(variable("v")->attributes.empty());
+  EXPECT_GOOD(set({"y", "x"}, {{"units", Json("K")}, {"old", Json(1)}}, {}));
+  EXPECT_GOOD(set({"x", "y"}, {{"units", Json("m")}}, {"old"}));
+  EXPECT_EQ(dimensions("v"), (Names{"x", "y"}));
+  EXPECT_GOOD(set({"x", "y"}, {}, {}));
+  CODECFS_NEEDS(have_ncdump());
+  const std::string shown = ncdump();
+  EXPECT_NE(shown.find("int v(x, y) ;"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("v:units = \"m\" ;"), std::string::npos) << shown;
+  EXPECT_EQ(shown.find("v:old"), std::string::npos) << shown;
+}
+
 /// What making, naming and removing `count` variables writes, in bytes.
 struct Written {
   uint64_t made = 0;

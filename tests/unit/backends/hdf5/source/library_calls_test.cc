@@ -1,15 +1,16 @@
 // Calls of libhdf5 that take time in proportion to what is stored: storing a chunk and changing a shape must not make
 // it walk over all chunks, counting them must not make it look for each, and an attribute must not make it describe its
-// type for each element. Nor does an append wait for the disk. The calls are counted: their definitions here come
-// before those of libhdf5.
+// type for each element. Nor does an append wait for the disk, or a new variable open others. The calls are counted:
+// their definitions here come before those of libhdf5.
 
 #include <dlfcn.h>
 
 #include <numeric>
 
 #include "backends/api/variable_summary.h"
+#include "backends/hdf5/metadata/dimension_scales.h"
 #include "base/buffer.h"
-#include "support/hdf5_testing.h"
+#include "support/hdf5_change_testing.h"
 
 namespace {
 
@@ -18,6 +19,19 @@ int index_scans = 0;
 int chunk_lookups = 0;
 int type_questions = 0;
 int disk_waits = 0;
+int objects_opened = 0;
+int links_listed = 0;
+size_t most_cached = 0;
+
+struct CountedLinks {
+  H5L_iterate_t each;
+  void* data;
+};
+herr_t count_link(hid_t group, const char* name, const H5L_info_t* info, void* data) {
+  ++links_listed;
+  const auto& counted = *static_cast<const CountedLinks*>(data);
+  return counted.each(group, name, info, counted.data);
+}
 
 template <class Function, class... A>
 auto counted_scan(const char* name, A... arguments) {
@@ -51,6 +65,37 @@ int fdatasync(int fd) {
   ++disk_waits;
   return reinterpret_cast<decltype(fdatasync)*>(dlsym(RTLD_NEXT, "fdatasync"))(fd);
 }
+herr_t H5Fset_mdc_config(hid_t file, H5AC_cache_config_t* config) {
+  most_cached = config->max_size;
+  return reinterpret_cast<decltype(H5Fset_mdc_config)*>(dlsym(RTLD_NEXT, "H5Fset_mdc_config"))(file, config);
+}
+// libhdf5_hl opens with it what a reference refers to.
+hid_t H5Rdereference2(hid_t object, hid_t access, H5R_type_t kind, const void* reference) {
+  ++objects_opened;
+  return reinterpret_cast<decltype(H5Rdereference2)*>(dlsym(RTLD_NEXT, "H5Rdereference2"))(object, access, kind,
+                                                                                           reference);
+}
+#if H5_VERSION_GE(1, 12, 0)
+hid_t H5Oopen_by_token(hid_t file, H5O_token_t token) {
+  ++objects_opened;
+  return reinterpret_cast<decltype(H5Oopen_by_token)*>(dlsym(RTLD_NEXT, "H5Oopen_by_token"))(file, token);
+}
+herr_t H5Literate2(hid_t group, H5_index_t index, H5_iter_order_t order, hsize_t* at, H5L_iterate2_t each, void* data) {
+  CountedLinks counted{each, data};
+  return reinterpret_cast<decltype(H5Literate2)*>(dlsym(RTLD_NEXT, "H5Literate2"))(group, index, order, at, count_link,
+                                                                                   &counted);
+}
+#else
+hid_t H5Oopen_by_addr(hid_t file, haddr_t address) {
+  ++objects_opened;
+  return reinterpret_cast<decltype(H5Oopen_by_addr)*>(dlsym(RTLD_NEXT, "H5Oopen_by_addr"))(file, address);
+}
+herr_t H5Literate(hid_t group, H5_index_t index, H5_iter_order_t order, hsize_t* at, H5L_iterate_t each, void* data) {
+  CountedLinks counted{each, data};
+  return reinterpret_cast<decltype(H5Literate)*>(dlsym(RTLD_NEXT, "H5Literate"))(group, index, order, at, count_link,
+                                                                                 &counted);
+}
+#endif
 herr_t H5Ddebug(hid_t dataset) { return counted_scan<decltype(H5Ddebug)>("H5Ddebug", dataset); }
 
 }  // extern "C"
@@ -226,6 +271,95 @@ TEST_F(Hdf5Files, TheTypeOfAnAttributeIsReadOnce) {
   const int of_few = questions("few");
   EXPECT_GT(of_few, 0);
   EXPECT_EQ(questions("many"), of_few);
+}
+
+// Of files with few and with many variables, as Zarr writers make them: with names of dimensions afterwards.
+TEST_F(Hdf5Files, ANewVariableOpensNoOthers) {
+  struct Calls {
+    int opened = 0;
+    int listed = 0;
+    bool operator==(const Calls&) const = default;
+  };
+  const auto work = [&](int others, bool by_netcdf) {
+    const std::string file = path(fmt::format("{}{}.h5", by_netcdf ? "numbered" : "plain", others));
+    EXPECT_TRUE(create_hdf5(file));
+    auto source = *open_hdf5(file, true, real_file_io());
+    ObjectId group = source->make_group(source->root().object, "g")->object;
+    const auto make = [&](const std::string& name, const std::vector<std::string>& dimensions) {
+      const auto made = source->make_variable(group, name, described("\"<i4\"", {4, 5}, {2, 5}));
+      EXPECT_TRUE(made) << made.error().reason;
+      const Attribute units{"units", "K"};
+      const Result<> named = source->set_metadata(made->object, dimensions, std::span(&units, 1), {});
+      EXPECT_TRUE(named) << named.error().reason;
+      EXPECT_EQ(source->variable(made->object).value()->dimensions, dimensions);
+      return made->object;
+    };
+    make("first", {"y", "x"});
+    EXPECT_TRUE(source->finish());
+    source.reset();
+    if (by_netcdf) {  // numbers of dimensions, which new ones get then
+      const hdf5::LibraryLock lock;
+      const Handle opened(H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+      const Handle scale(H5Dopen2(opened.get(), "g/y", H5P_DEFAULT));
+      EXPECT_TRUE(hdf5::write_dimension_number(scale.get(), 7));
+    }
+    source = *open_hdf5(file, true, real_file_io());
+    group = object_at(*source, "g");
+    for (int i = 0; i < others; ++i) make(fmt::format("v{}", i), {"y", "x"});
+    make("numbered", {"y", "once"});  // the first new dimension may take a walk through the file
+    objects_opened = 0;
+    links_listed = 0;
+    for (int i = 0; i < 5; ++i) make(fmt::format("w{}", i), {"y", "x"});
+    for (int i = 0; i < 5; ++i) make(fmt::format("own{}", i), {"y", fmt::format("z{}", i)});
+    for (int i = 0; i < 5; ++i) {
+      Variable coordinate = described("\"<i4\"", {4}, {2});
+      coordinate.dimensions = {fmt::format("c{}", i)};
+      const auto made = source->make_variable(group, fmt::format("c{}", i), coordinate);
+      EXPECT_TRUE(made) << made.error().reason;
+      EXPECT_EQ(source->variable(made->object).value()->dimensions, coordinate.dimensions);
+    }
+    for (const char* name : {"w", "own", "c"})
+      for (int i = 0; i < 5; ++i) {
+        const Result<> removed = source->remove(group, fmt::format("{}{}", name, i));
+        EXPECT_TRUE(removed) << removed.error().reason;
+      }
+    const Calls calls{objects_opened, links_listed};
+    EXPECT_TRUE(source->finish());
+    return calls;
+  };
+  for (const bool by_netcdf : {false, true}) {
+    const Calls few = work(10, by_netcdf);
+    EXPECT_GT(few.opened, 0) << "these calls are counted";
+    EXPECT_EQ(work(100, by_netcdf), few) << (by_netcdf ? "with numbers" : "without");
+  }
+}
+
+// A commit makes it look at all that is in its cache.
+TEST_F(Hdf5Files, OfManySmallObjectsTheCacheKeepsFew) {
+  EXPECT_TRUE(create_hdf5(path()));
+  auto source = *open_hdf5(path(), true, real_file_io());
+  const ObjectId root = source->root().object;
+  most_cached = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const auto made = source->make_variable(root, fmt::format("v{}", i), described("\"<i4\"", {4}, {4}));
+    ASSERT_TRUE(made) << made.error().reason;
+    if (i % 500 == 499) {
+      ASSERT_TRUE(source->commit());
+    }
+  }
+  EXPECT_GE(most_cached, size_t{1} << 20);
+  EXPECT_LE(most_cached, size_t{4} << 20) << "4096 of up to 1 KiB";
+  const auto made = source->make_variable(root, "chunks", described("\"<i4\"", {1 << 20}, {1}));
+  ASSERT_TRUE(made);
+  const std::array<std::byte, 4> chunk{};
+  for (uint64_t number = 0; number < 300'000; ++number) {
+    if (!source->write_chunk(made->object, number * 3, chunk)) ADD_FAILURE() << number;
+    if (number % 50'000 == 49'999) {
+      EXPECT_TRUE(source->commit());
+    }
+  }
+  EXPECT_GT(most_cached, size_t{16} << 20) << "an index needs it again";
+  EXPECT_TRUE(source->finish());
 }
 
 }  // namespace
