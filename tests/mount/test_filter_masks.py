@@ -41,6 +41,7 @@ CHAINS = {
     "deflate xor": [(1, (5,)), (32900, (0x5a,))],
     "header": [(32900, (0x5a, 11))],
     "header lzf": [(32900, (0x5a, 11)), (32000, ())],
+    "cannot be applied": [(32903, (0x5a,))],
     "declines": [(32900, (0x5a, 12))],
     "declines lzf": [(32900, (0x5a, 12)), (32000, ())],
 }
@@ -50,6 +51,7 @@ CHAINS = {
 def plugins(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plugins")
     compile_plugin("mask_filter.c", folder / "libmask.so")
+    compile_plugin("mask_filter.c", folder / "libcannot.so", "-DCANNOT_APPLY")
     return f"{folder}:{DEBIAN}"
 
 
@@ -126,7 +128,7 @@ def test_the_same_filters_are_skipped_as_by_libhdf5(mount, tmp_path, plugins):
             assert right and mask == wanted, (name, i)
             seen |= {name} if wanted else set()
     assert {"lzf", "blosc", "szip entropy coding", "declines"} <= seen
-    assert not seen & {"xor", "header", "deflate", "bzip2", "lz4"}
+    assert not seen & {"xor", "header", "deflate", "bzip2", "lz4", "cannot be applied"}
 
 
 def test_a_filter_that_is_set_is_applied(mount, tmp_path, plugins):

@@ -87,6 +87,13 @@ static size_t mask_filter(unsigned flags, size_t cd_nelmts, const unsigned cd_va
   return nbytes;
 }
 
-static const H5Z_class2_t mask_class = {H5Z_CLASS_T_VERS, 32900, 1, 1, "mask", NULL, NULL, mask_filter};
+#ifdef CANNOT_APPLY /* as 32903: it refuses each dataset */
+#define ID 32903
+static htri_t can_apply(hid_t properties, hid_t type, hid_t space) { return 0; }
+#else
+#define ID 32900
+#define can_apply NULL
+#endif
+static const H5Z_class2_t mask_class = {H5Z_CLASS_T_VERS, ID, 1, 1, "mask", can_apply, NULL, mask_filter};
 H5PL_type_t H5PLget_plugin_type(void) { return H5PL_TYPE_FILTER; }
 const void* H5PLget_plugin_info(void) { return &mask_class; }
