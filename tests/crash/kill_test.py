@@ -14,6 +14,7 @@ torn or misplaced chunk is recognised. Some compress well and some do not: chunk
 """
 import collections
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -199,8 +200,12 @@ def write_until_killed(mountpoint, names, log, rng, number):
                 if os.write(fd, data) != len(data):
                     raise RuntimeError("a short write")
                 if rng.random() < 0.4:
-                    os.fsync(fd)
-                    note("s", number)
+                    try:
+                        os.fsync(fd)
+                        note("s", number)
+                    except OSError as error:  # EBUSY: a re-encoding began during the write, which is stored at its end
+                        if error.errno != errno.EBUSY:
+                            raise
             finally:
                 os.close(fd)
             note("d", number)
