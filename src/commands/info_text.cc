@@ -101,6 +101,19 @@ Row row_of(const InfoNode& node, std::string branches) {
   return row;
 }
 
+/// "bzip2 optional, szip mandatory"; empty if the format has no flags.
+std::string flags_text(std::span<const FilterStage> chain) {
+  std::string text;
+  for (const FilterStage& stage : chain) {
+    if (!stage.has_flag) return {};
+    const filters::FilterPtr filter = filters::find_for(stage);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
+                        filter != nullptr ? filter->name : fmt::format("filter {}", stage.id),
+                        stage.optional ? "optional" : "mandatory");
+  }
+  return text;
+}
+
 /// The rows of all nodes but the first, unless that is a variable.
 std::vector<Row> rows_of(const DatasetInfo& info) {
   std::vector<Row> rows;
@@ -277,6 +290,7 @@ std::string variable_text(const InfoNode& node, const Variable& described, size_
   add("filters", filters_text(described.filters));
   if (const Result<std::string> spec = filters::print_filter_spec(described.filters); spec && !spec->empty())
     add("as a spec", *spec);
+  add("flags", flags_text(described.filters));
   if (!described.filters.empty()) add("as codecs", print_json(filters::print_codecs(described.filters)));
   if (!described.fill_value.is_null()) add("fill value", print_json(described.fill_value));
   add("stored", fmt::format("{} in {} of {}", human_bytes(info.stored_bytes), human_count(info.stored_chunks),
@@ -325,6 +339,8 @@ Json info_json(const DatasetInfo& info) {
       if (facts.shards) variable["shards"] = facts.shards->grid.chunks();
       if (const Result<std::string> spec = filters::print_filter_spec(facts.filters))
         variable["filter"] = spec->empty() ? "none" : *spec;
+      if (std::string stored = filters::print_stored_spec(facts.filters); !stored.empty())
+        variable["filter_stored"] = std::move(stored);
       variable["codecs"] = filters::print_codecs(facts.filters);
       variable["stored_chunks"] = found.stored_chunks;
       variable["all_chunks"] = facts.grid.count();

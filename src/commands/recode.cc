@@ -6,6 +6,7 @@
 #include "commands/dataset_info.h"
 #include "commands/tree_files.h"
 #include "commands/workers.h"
+#include "filters/core/codec_json.h"
 #include "fs/views/encoded_forms.h"
 
 namespace codecfs::commands {
@@ -37,7 +38,8 @@ Result<> measure(Source& source, const Entry& entry, const Variable& before, Rec
   CODECFS_ASSIGN(const VariableInfo now, read_variable(source, entry.object));
   if (!now.facts) return std::unexpected(*now.error);
   report.after = filters_text(now.facts->filters);
-  report.changes = !fs::are_equal(before.filters, now.facts->filters);
+  report.changes = !fs::are_equal(before.filters, now.facts->filters) ||
+                   filters::print_stored_spec(before.filters) != filters::print_stored_spec(now.facts->filters);
   report.bytes_after = now.stored_bytes;
   report.masked_after = now.masked_chunks;
   return {};

@@ -37,6 +37,8 @@ struct FilterStage {
   JsonValue codec;                   // the codec's JSON as stored; null on HDF5
   std::string name;                  // the name that the HDF5 file stores with the filter, may be empty
   bool optional = false;             // HDF5: a chunk that the filter cannot encode is stored without it
+  bool has_flag = false;             // `optional` is what the file or the user says; else new datasets get the default
+  bool is_complete = false;          // the parameters are a dataset's: the filter's set_local has completed them
 };
 
 /// How a source of Zarr v3 stores several chunks of a variable in one file, a shard.

@@ -37,6 +37,8 @@ void Encoder::put(const FilterStage& stage) {
   put(stage.codec);
   put(stage.name);
   put(stage.optional);
+  put(stage.has_flag);
+  put(stage.is_complete);
 }
 
 void Encoder::put(const DataType& type) {
@@ -158,6 +160,8 @@ void Decoder::get(FilterStage& stage) {
   get(stage.codec);
   get(stage.name);
   get(stage.optional);
+  get(stage.has_flag);
+  get(stage.is_complete);
 }
 
 void Decoder::get(DataType& type) {

@@ -98,6 +98,17 @@ Result<std::string> print_filter_spec(std::span<const FilterStage> chain) {
   return spec;
 }
 
+std::string print_stored_spec(std::span<const FilterStage> chain) {
+  std::string spec;
+  for (const FilterStage& stage : chain) {
+    if (!stage.has_flag) return {};
+    spec += fmt::format("{}UD={},{},{}", spec.empty() ? "" : "|", stage.id, stage.optional ? 1 : 0,
+                        stage.parameters.size());
+    for (const uint32_t parameter : stage.parameters) spec += fmt::format(",{}", parameter);
+  }
+  return spec;
+}
+
 Json print_codecs(std::span<const FilterStage> chain) {
   Json codecs = Json::array();
   for (const FilterStage& stage : chain) codecs.push_back(print_codec(stage));

@@ -15,6 +15,10 @@ namespace codecfs::filters {
 /// HDF5 id.
 Result<std::string> print_filter_spec(std::span<const FilterStage> chain);
 
+/// `_FilterStored`: the same for the pipeline of an HDF5 dataset with the flags of its filters, in h5repack's form:
+/// "UD=307,1,1,9|UD=4,0,4,141,32,32,64". "" for an empty pipeline, and for one that says no flags.
+std::string print_stored_spec(std::span<const FilterStage> chain);
+
 /// `_Codecs`: the JSON array, in the order of encoding. A filter without a codec is printed as {"id": "hdf5:32000",
 /// "name": "lzf", "parameters": [4, 261, 160]}.
 Json print_codecs(std::span<const FilterStage> chain);

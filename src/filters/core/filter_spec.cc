@@ -106,6 +106,12 @@ class Parser {
   }
 
   Result<FilterStage> parse_filter() {
+    constexpr std::string_view kUserDefined = "UD=";
+    skip_space();
+    if (is_same_word(text_.substr(at_, kUserDefined.size()), kUserDefined)) {
+      at_ += kUserDefined.size();
+      return parse_user_defined();
+    }
     FilterStage stage;
     CODECFS_ASSIGN(stage.id, parse_id(take_token()));
     while (at_ < text_.size() && text_[at_] == ',') {
@@ -113,6 +119,32 @@ class Parser {
       CODECFS_TRY(parse_constant(take_token(), stage.parameters));
     }
     return stage;
+  }
+
+  /// h5repack's form, after "UD=".
+  Result<FilterStage> parse_user_defined() {
+    FilterStage stage;
+    stage.has_flag = true;
+    CODECFS_ASSIGN(stage.id, parse_id(take_token()));
+    const auto next = [&] {
+      if (at_ < text_.size() && text_[at_] == ',') ++at_;
+      return take_token();
+    };
+    const std::string_view flag = next();
+    if (flag != "0" && flag != "1") return error(token_at_, "after UD= and the id: 1 for an optional filter, or 0");
+    stage.optional = flag == "1";
+    const std::string_view count = next();
+    const size_t count_at = token_at_;
+    size_t parameters = 0;
+    if (count.empty() ||
+        std::from_chars(count.data(), count.data() + count.size(), parameters).ptr != count.data() + count.size())
+      return error(count_at, "after UD=, the id and the flag: the number of parameters");
+    while (at_ < text_.size() && text_[at_] == ',') {
+      ++at_;
+      CODECFS_TRY(parse_constant(take_token(), stage.parameters));
+    }
+    if (stage.parameters.size() == parameters) return stage;
+    return error(count_at, fmt::format("this says {} parameters, and {} follow", parameters, stage.parameters.size()));
   }
 
   Result<uint32_t> parse_id(std::string_view token) const {

@@ -3,6 +3,7 @@
 //
 //   list      =  [ "[0]" ] ( filter ( "|" filter )* [ "|" ] | "none" | nothing )      the last two: no filters
 //   filter    =  ( id | name ) ( "," constant )*
+//             |  "UD=" id "," flag "," count ( "," constant )*    as in h5repack; flag 1: optional, 0: mandatory
 //   constant  =  [-]digits            one 32-bit word; without a sign two words where it takes 64 bits
 //                [-]digits[u]b  s     cut to 8 or 16 bits, then extended with zeros (-17b is 239)
 //                [-]digits u          one word

@@ -70,6 +70,15 @@ std::vector<FilterStage> with_filter(std::vector<FilterStage> chain, uint32_t id
   return chain;
 }
 
+/// Whether a pipeline that a user wrote names the filters and parameters of the stored one, and no other flags.
+bool says_the_same(std::span<const FilterStage> written, std::span<const FilterStage> stored) {
+  const Result<std::string> one = filters::print_filter_spec(written);
+  const Result<std::string> other = filters::print_filter_spec(stored);
+  return one && other && *one == *other && std::ranges::equal(written, stored, [](const auto& a, const auto& b) {
+           return !a.has_flag || !b.has_flag || a.optional == b.optional;
+         });
+}
+
 /// Whether HDF5 skipped filters of any chunk.
 Result<bool> has_masked_chunks(Source& source, ObjectId variable, const std::function<bool()>& cancelled) {
   constexpr size_t kBatch = 4096;
@@ -131,21 +140,33 @@ Result<> FilterControl::set_spec(const Node& node, std::string_view spec, const 
   CODECFS_ASSIGN(std::vector<FilterStage> chain, parse_spec(node.path, spec));
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
   // The same pipeline stays, whatever its order.
-  const Result<std::string> written = filters::print_filter_spec(chain);
-  const Result<std::string> stands = filters::print_filter_spec(view->facts->filters);
-  if (written && stands && *written == *stands) {
-    CODECFS_TRY(encode_masked_chunks(node, cancelled));
-    if (mount_.rules.empty() || mount_.overlay.state_of(node).rule_applied) return {};
-    mount_.overlay.note_rule_applied(node);
-    notifier_.metadata_changed(node);
-    return notifier_.chunks_stored_anew(node);
-  }
+  if (says_the_same(chain, view->facts->filters)) return keep_chain(node, cancelled);
   return set_chain(node, rules_.arranged(std::move(chain), *view->facts, node.path), cancelled);
+}
+
+Result<> FilterControl::set_stored(const Node& node, std::string_view spec, const Cancelled& cancelled) {
+  CODECFS_ASSIGN(std::vector<FilterStage> chain, parse_spec(node.path, spec));
+  for (FilterStage& stage : chain) stage.is_complete = true;
+  CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
+  if (says_the_same(chain, view->facts->filters)) return keep_chain(node, cancelled);
+  if (rules_.are_for_numcodecs(node.path)) chain = rules_.arranged(std::move(chain), *view->facts, node.path);
+  return set_chain(node, chain, cancelled);
+}
+
+Result<> FilterControl::keep_chain(const Node& node, const Cancelled& cancelled) {
+  CODECFS_TRY(encode_masked_chunks(node, cancelled));
+  if (mount_.rules.empty() || mount_.overlay.state_of(node).rule_applied) return {};
+  mount_.overlay.note_rule_applied(node);
+  notifier_.metadata_changed(node);
+  return notifier_.chunks_stored_anew(node);
 }
 
 Result<> FilterControl::set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled) {
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
   CODECFS_ASSIGN(const std::vector<FilterStage> chain, parse_codecs(node, json, view->facts.get()));
+  // A filter without a codec is shown with complete parameters, which are not completed again.
+  if (!chain.empty() && filters::print_codecs(chain) == filters::print_codecs(view->facts->filters))
+    return keep_chain(node, cancelled);
   CODECFS_TRY(set_chain(node, chain, cancelled));
   CODECFS_ASSIGN(const VariableViewPtr now, mount_.dataset.variable(node.object));
   return *now->codecs == *view->codecs ? encode_masked_chunks(node, cancelled) : Result<>();
@@ -181,6 +202,7 @@ Result<> FilterControl::check_text(const Node& node, bool is_spec, std::string_v
 Result<> FilterControl::set_special(const Node& node, std::string_view name, std::string_view value,
                                     const Cancelled& cancelled) {
   if (name == kFilterName) return set_spec(node, value, cancelled);
+  if (name == kFilterStoredName) return set_stored(node, value, cancelled);
   if (name == kCodecsName) return set_codecs(node, value, cancelled);
   for (;;) {
     Result<> edited = edit_chain(node, name, value, cancelled);
@@ -287,12 +309,14 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
   const bool decides = !mount_.overlay.note_rule_applied(node) && !mount_.rules.empty();
   notifier_.metadata_changed(node);
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
-  if (*after->codecs != *before->codecs) {
+  const bool is_changed = *after->codecs != *before->codecs || filters::print_stored_spec(after->facts->filters) !=
+                                                                   filters::print_stored_spec(before->facts->filters);
+  if (is_changed) {
     ++mount_.stats.variables_recoded;
     log::info("{}: {} chunks are stored with {} now", node.path, progress.done.load(), trimmed(*after->codecs));
   }
   // Also if only a rule ends: until now the encoded view showed the pipeline of the rule.
-  if (*after->codecs != *before->codecs || decides) CODECFS_TRY(notifier_.chunks_stored_anew(node));
+  if (is_changed || decides) CODECFS_TRY(notifier_.chunks_stored_anew(node));
   return mount_.write_back.commit();
 }
 

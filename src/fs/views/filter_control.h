@@ -27,6 +27,8 @@ class FilterControl {
   // Re-encode a variable: one at a time, see RecodingPolicy. EINVAL and ENOENT for invalid pipelines, EINTR as above,
   // and the errors of the source.
   Result<> set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled);
+  /// Like set_spec() with a text of `_FilterStored`: its parameters are complete, and its order stays.
+  Result<> set_stored(const Node& node, std::string_view spec, const Cancelled& cancelled);
   Result<> set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled);
   /// Encodes again the chunks of which HDF5 skipped filters, as set_spec() and set_codecs() do if the variable has the
   /// pipeline already.
@@ -56,6 +58,8 @@ class FilterControl {
   /// `made_of`: the state that the pipeline was derived from; EAGAIN if the variable has another pipeline now.
   Result<> set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled,
                      const VariableView* made_of = nullptr);
+  /// What setting the pipeline that a variable has already does: skipped filters are applied, and its rule ends.
+  Result<> keep_chain(const Node& node, const Cancelled& cancelled);
   Result<Recodings::Turn> begin_turn(const Node& node);
   Result<> store_anew(const Node& node, Recodings::Turn& turn, Progress& progress, const Cancelled& cancelled,
                       const std::function<Result<>()>& change);

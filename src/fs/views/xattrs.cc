@@ -50,6 +50,9 @@ std::vector<Xattr> variable_xattrs(const VariableView& view, const std::vector<A
   const auto add = [&](std::string name, std::string value) {
     if (value.size() <= kMaxXattrValue) list.push_back({"user." + std::move(name), std::move(value)});
   };
+  // First, as programs that copy attributes set them in this order, and those after it then change nothing.
+  if (std::string stored = filters::print_stored_spec(variable.filters); !stored.empty())
+    add(std::string(kFilterStoredName), std::move(stored));
   add("_Storage", std::string(storage_name(variable.storage)));
   if (variable.storage == Storage::chunked) add("_ChunkSizes", print_json(variable.grid.chunks()));
   for (const FilterStage& stage : variable.filters) {
@@ -87,8 +90,8 @@ std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes,
 
 bool is_special_xattr(std::string_view name) {
   static constexpr std::string_view kSpecial[] = {
-      "_Filter",     "_Codecs",    "_Storage", "_ChunkSizes", "_Endianness", "_DeflateLevel", "_Shuffle",
-      "_Fletcher32", "_FilterOut", "_Type",    "_MaxShape",   "_Error",      "_Progress",     "_NotStored"};
+      "_Filter",     "_FilterStored", "_Codecs", "_Storage",  "_ChunkSizes", "_Endianness", "_DeflateLevel", "_Shuffle",
+      "_Fletcher32", "_FilterOut",    "_Type",   "_MaxShape", "_Error",      "_Progress",   "_NotStored"};
   constexpr std::string_view kPrefix = "user.";
   return name.starts_with(kPrefix) && std::ranges::find(kSpecial, name.substr(kPrefix.size())) != std::end(kSpecial);
 }

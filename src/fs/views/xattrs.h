@@ -25,6 +25,8 @@ inline constexpr size_t kMaxXattrName = 255;
 
 // Special attributes, without "user.".
 inline constexpr std::string_view kFilterName = "_Filter";
+/// Of HDF5 variables: the pipeline with flags and with the parameters that set_local completed, which setting it keeps.
+inline constexpr std::string_view kFilterStoredName = "_FilterStored";
 inline constexpr std::string_view kCodecsName = "_Codecs";
 
 /// Special attributes first; an ordinary attribute of the same name is hidden. `filter_out`: user._FilterOut, the

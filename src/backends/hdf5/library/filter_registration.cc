@@ -121,14 +121,16 @@ Result<FilterStage> complete(const FilterStage& stage, const filters::ChunkShape
                     .parameters = stage.parameters,
                     .codec = {},
                     .name = filter->name,
-                    .optional = filter->id != H5Z_FILTER_FLETCHER32};
+                    .optional = stage.has_flag ? stage.optional : filter->id != H5Z_FILTER_FLETCHER32,
+                    .has_flag = stage.has_flag,
+                    .is_complete = stage.is_complete};
   const auto invalid = [&](const Error& error) { return fail(EINVAL, "{}: {}", filter->name, error.reason); };
   if (stage.codec->is_object() && whole.parameters.empty() && filter->parameters_of) {
     auto parameters = filter->parameters_of(stage.codec, chunk.type.size);
     if (!parameters) return invalid(parameters.error());
     whole.parameters = *std::move(parameters);
   }
-  if (filter->working_parameters && filter->hdf5_library.empty()) {
+  if (filter->working_parameters && filter->hdf5_library.empty() && !whole.is_complete) {
     auto parameters = filter->working_parameters({whole, chunk});
     if (!parameters) return invalid(parameters.error());
     whole.parameters = *std::move(parameters);
@@ -195,6 +197,22 @@ void register_temporarily(const Variable& variable) {
       (void)make_available({.id = filter->id, .parameters = {}, .codec = {}, .name = {}});
 }
 
+// H5Zregister replaces the class that is registered under the same id.
+KeptParameters::KeptParameters(std::span<const FilterStage> chain) {
+  for (const FilterStage& stage : chain) {
+    if (!stage.is_complete || stage.id <= kOwnFilters) continue;
+    std::optional<H5Z_class2_t> original = filters::plugin_class(stage.id);
+    if (!original || original->set_local == nullptr) continue;
+    H5Z_class2_t without = *original;
+    without.set_local = nullptr;
+    if (H5Zregister(&without) >= 0) originals_.push_back(*original);
+  }
+}
+
+KeptParameters::~KeptParameters() {
+  for (const H5Z_class2_t& original : originals_) H5Zregister(&original);
+}
+
 Result<> add_filters(hid_t properties, std::span<const FilterStage> chain) {
   for (const FilterStage& stage : chain) {
     CODECFS_TRY(make_available(stage));
@@ -236,6 +254,7 @@ Result<std::vector<FilterStage>> stored_chain(hid_t properties) {
     stage.parameters.assign(parameters.begin(), parameters.end());
     stage.name = as_utf8(name.data());
     stage.optional = (flags & H5Z_FLAG_OPTIONAL) != 0;
+    stage.has_flag = stage.is_complete = true;
     chain.push_back(std::move(stage));
   }
   return chain;

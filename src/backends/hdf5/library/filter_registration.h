@@ -16,10 +16,10 @@
 
 namespace codecfs::hdf5 {
 
-/// Completes a pipeline from a user: ids, parameters, and which filters are optional (all but fletcher32, as in
-/// netCDF). libhdf5 completes the parameters of plugins' filters. Must not be called under a LibraryRead, as it may
-/// call plugins. ENOENT for an unknown filter; EINVAL if it has no HDF5 id, its parameters are invalid or it cannot
-/// encode such chunks; EOPNOTSUPP if only libhdf5 could encode.
+/// Completes a pipeline from a user: ids, parameters, and which filters are optional where the stage does not say (all
+/// but fletcher32, as in netCDF). libhdf5 completes the parameters of plugins' filters. Must not be called under a
+/// LibraryRead, as it may call plugins. ENOENT for an unknown filter; EINVAL if it has no HDF5 id, its parameters are
+/// invalid or it cannot encode such chunks; EOPNOTSUPP if only libhdf5 could encode.
 Result<std::vector<FilterStage>> complete_chain(std::span<const FilterStage> chain, const filters::ChunkShape& chunk);
 
 /// Registers the filter with libhdf5 if it is not. Under a LibraryLock. ENOENT.
@@ -33,6 +33,19 @@ void register_temporarily(const Variable& variable);
 /// Appends a completed pipeline to a dataset creation property list. Call it and the following H5Dcreate under a
 /// LibraryRead. ENOENT, EINVAL.
 Result<> add_filters(hid_t properties, std::span<const FilterStage> chain);
+
+/// While it lives, H5Dcreate leaves the parameters of complete filters as they are: libhdf5 does not call the set_local
+/// of their plugins. Made after add_filters(), under the same LibraryRead, and ends under it.
+class KeptParameters {
+ public:
+  explicit KeptParameters(std::span<const FilterStage> chain);
+  ~KeptParameters();
+  KeptParameters(const KeptParameters&) = delete;
+  KeptParameters& operator=(const KeptParameters&) = delete;
+
+ private:
+  std::vector<H5Z_class2_t> originals_;
+};
 
 /// The pipeline of a dataset creation property list. EIO.
 Result<std::vector<FilterStage>> stored_chain(hid_t properties);

@@ -99,7 +99,8 @@ Result<> put_fill(hid_t properties, hid_t type, const Variable& variable) {
   return {};
 }
 
-Result<Handle> make_properties(hid_t type, const Variable& variable) {
+/// `chain` becomes the pipeline in the properties.
+Result<Handle> make_properties(hid_t type, const Variable& variable, std::vector<FilterStage>& chain) {
   Handle properties(H5Pcreate(H5P_DATASET_CREATE));
   H5Pset_obj_track_times(properties.get(), false);
   H5Pset_attr_creation_order(properties.get(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
@@ -112,8 +113,7 @@ Result<Handle> make_properties(hid_t type, const Variable& variable) {
   const std::vector<hsize_t> chunks(variable.grid.chunks().begin(), variable.grid.chunks().end());
   if (H5Pset_chunk(properties.get(), static_cast<int>(chunks.size()), chunks.data()) < 0)
     return fail_library(EINVAL, "its chunks");
-  CODECFS_ASSIGN(const std::vector<FilterStage> chain,
-                 complete_chain(variable.filters, filters::shape_of_chunk(variable)));
+  CODECFS_ASSIGN(chain, complete_chain(variable.filters, filters::shape_of_chunk(variable)));
   CODECFS_TRY(add_filters(properties.get(), chain));
   return properties;
 }
@@ -134,6 +134,7 @@ struct TreeWriter::NewDataset {
   Handle type;
   Handle space;
   Handle properties;
+  std::vector<FilterStage> chain;
   AttributeChange attributes;
   std::optional<DimensionWriter::Plan> dimensions;
 };
@@ -157,7 +158,7 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
   CODECFS_ASSIGN(made.link, place_for_variable(group, name, made.replaced));
   CODECFS_ASSIGN(made.type, make_type(variable.type, variable.object_codec));
   CODECFS_ASSIGN(made.space, make_space(variable));
-  CODECFS_ASSIGN(made.properties, make_properties(made.type.get(), variable));
+  CODECFS_ASSIGN(made.properties, make_properties(made.type.get(), variable, made.chain));
 
   // Without a fill_value, _FillValue marks missing data alone, as in Zarr v3, and absent chunks have another value.
   std::optional<std::vector<std::byte>> fill;
@@ -190,8 +191,11 @@ Result<Entry> TreeWriter::make_variable(ObjectId group, std::string_view name, c
   if (!made) return fail(made.error().code, "{}: {}", name, made.error().reason);
   CODECFS_TRY(file_.allow_change(made->attributes.bytes()));
   // Created without a link: if anything fails before it gets one, libhdf5 removes it.
-  const Handle dataset(
-      H5Dcreate_anon(parent.get(), made->type.get(), made->space.get(), made->properties.get(), H5P_DEFAULT));
+  const auto make_dataset = [&] {
+    const KeptParameters kept(made->chain);
+    return H5Dcreate_anon(parent.get(), made->type.get(), made->space.get(), made->properties.get(), H5P_DEFAULT);
+  };
+  const Handle dataset(make_dataset());
   if (!dataset) return fail_library(EINVAL, "{}: HDF5 does not make such a dataset", name);
   CODECFS_TRY(made->attributes.apply(dataset.get()));
   const Result<> linked = done(carry_out_making(group, *made, dataset.get()), false);

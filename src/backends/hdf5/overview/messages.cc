@@ -245,6 +245,7 @@ std::optional<std::vector<FilterStage>> parse_filters(Bytes bytes, std::optional
     if (in.failed || flags > 1 || name_bytes >= kLongestName || (version == 1 && name_bytes % 8 != 0))
       return std::nullopt;
     stage.optional = flags == 1;
+    stage.has_flag = stage.is_complete = true;
     const std::string_view text(reinterpret_cast<const char*>(name.data()), name.size());
     if (name_bytes > 0 && text.find('\0') == std::string_view::npos) return std::nullopt;
     stage.name = as_utf8(text.substr(0, text.find('\0')));

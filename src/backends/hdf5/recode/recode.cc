@@ -34,10 +34,14 @@ constexpr size_t kLongestComment = 60000;  // a message has at most 64 KiB
 
 constexpr std::array kStorage = {MessageType::layout, MessageType::filters, MessageType::fill, MessageType::old_fill};
 
-bool same_chain(std::span<const FilterStage> left, std::span<const FilterStage> right) {
-  return std::ranges::equal(left, right, [](const FilterStage& a, const FilterStage& b) {
+/// A pipeline without flags leaves those of a dataset that has the same filters and parameters.
+void keep_flags(std::vector<FilterStage>& chain, std::span<const FilterStage> stored) {
+  const bool is_same = std::ranges::equal(chain, stored, [](const FilterStage& a, const FilterStage& b) {
     return a.id == b.id && a.parameters == b.parameters;
   });
+  if (!is_same) return;
+  for (size_t i = 0; i < chain.size(); ++i)
+    if (!chain[i].has_flag) chain[i].optional = stored[i].optional;
 }
 
 Result<std::string> comment_of(hid_t object) {
@@ -70,7 +74,8 @@ Result<bool> Recoding::prepare(std::span<const FilterStage> chain) {
   CODECFS_ASSIGN(form_, dataset_.file_form());
   auto complete = complete_chain(chain, form_.shape);
   if (!complete) return fail(complete.error().code, "{}: {}", dataset_.name(), complete.error().reason);
-  if (same_chain(*complete, facts.filters)) return false;
+  keep_flags(*complete, facts.filters);
+  if (is_same_chain(*complete, facts.filters)) return false;
   const ChangeTurn turn(file_);
   {
     const LibraryLock lock;
@@ -143,7 +148,10 @@ Result<bool> Recoding::prepare_second(const std::vector<FilterStage>& chain) {
   raw_partial_chunks_ = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
 
   CODECFS_TRY(file_.allow_risky_change(kRoomForExchange, kRoomForExchange));
-  second_ = Handle(H5Dcreate_anon(file_.file.get(), form_.type.get(), space.get(), properties.get(), H5P_DEFAULT));
+  {
+    const KeptParameters kept(chain);
+    second_ = Handle(H5Dcreate_anon(file_.file.get(), form_.type.get(), space.get(), properties.get(), H5P_DEFAULT));
+  }
   if (!second_) return fail_library(EINVAL, "{}: libhdf5 makes no such dataset", dataset_.name());
   ObjectInfo info;
   const Handle made(H5Dget_create_plist(second_.get()));
@@ -154,7 +162,10 @@ Result<bool> Recoding::prepare_second(const std::vector<FilterStage>& chain) {
   second_address_ = info.address;
   --file_.changes;  // losing an unlinked dataset is not a lost change
   CODECFS_ASSIGN(chain_, stored_chain(made.get()));
-  if (same_chain(chain_, dataset_.facts().filters) != packs_) return false;
+  std::vector<FilterStage> asked = chain_;  // as set_local completed it, with the flags that were given
+  for (size_t i = 0; i < asked.size(); ++i) asked[i].has_flag = chain[i].has_flag;
+  keep_flags(asked, dataset_.facts().filters);
+  if (is_same_chain(asked, dataset_.facts().filters) != packs_) return false;
   auto pipeline = filters::Pipeline::make(chain_, form_.shape);
   if (!pipeline) return fail(EINVAL, "{}: {}", dataset_.name(), pipeline.error().reason);
   pipeline_ = *std::move(pipeline);
@@ -353,8 +364,8 @@ Result<> Recoding::verify(hid_t first, hid_t second, const Identity& before) con
   const Handle others(H5Dget_create_plist(second));
   CODECFS_ASSIGN(const std::vector<FilterStage> chain, stored_chain(properties.get()));
   CODECFS_ASSIGN(const std::vector<FilterStage> other_chain, stored_chain(others.get()));
-  if (!same || H5Pget_layout(properties.get()) != H5D_CHUNKED || !same_chain(chain, chain_) ||
-      !same_chain(other_chain, dataset_.facts().filters))
+  if (!same || H5Pget_layout(properties.get()) != H5D_CHUNKED || !is_same_chain(chain, chain_) ||
+      !is_same_chain(other_chain, dataset_.facts().filters))
     return fail(EIO, "{}: libhdf5 does not find the new storage as it should be", dataset_.name());
   return {};
 }

@@ -26,6 +26,24 @@ std::string words_of(const std::string& constant) {
   return text.starts_with("32768,") ? text.substr(6) : text;
 }
 
+TEST(FilterSpec, ReadsFlagsAsH5repackWritesThem) {
+  const auto chain = parse_filter_spec("2 | UD=307,0,1,9|ud= 32015, 1 ,0");
+  ASSERT_TRUE(chain) << chain.error().reason;
+  ASSERT_EQ(chain->size(), 3);
+  EXPECT_FALSE((*chain)[0].has_flag);
+  EXPECT_TRUE((*chain)[1].has_flag);
+  EXPECT_FALSE((*chain)[1].optional);
+  EXPECT_TRUE((*chain)[2].has_flag);
+  EXPECT_TRUE((*chain)[2].optional);
+  EXPECT_EQ(describe(chain), "2|307,9|32015");
+  EXPECT_EQ(print_stored_spec(*chain), "");  // of the first the flag is not known
+  EXPECT_EQ(print_stored_spec(std::span(*chain).subspan(1)), "UD=307,0,1,9|UD=32015,1,0");
+  EXPECT_EQ(describe(parse_filter_spec("UD=307,2,1,9")),
+            "character 8 of \"UD=307,2,1,9\": after UD= and the id: 1 for an optional filter, or 0");
+  EXPECT_EQ(describe(parse_filter_spec("UD=307,1,2,9")),
+            "character 10 of \"UD=307,1,2,9\": this says 2 parameters, and 1 follow");
+}
+
 // nc_test4/tst_filterparser.c: the text and the words that netCDF-C expects of it.
 TEST(FilterSpec, ReadsTheOfficialVector) {
   const auto chain = parse_filter_spec(
