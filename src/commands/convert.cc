@@ -136,6 +136,25 @@ Result<> check_rules(TreeFiles& from, fs::View view, const DatasetInfo& info, co
   return {};
 }
 
+/// Warns of variables whose filters have no codec in Zarr.
+void tell_what_stays(TreeFiles& from, fs::View view, const DatasetInfo& info, const Omissions& omissions,
+                     std::vector<std::string>& warnings) {
+  std::string first;
+  size_t count = 0;
+  for (const InfoNode& node : info.nodes) {
+    const std::string path = node.path.empty() ? "" : "/" + node.path;
+    if (!node.variable || !node.variable->facts || omissions.covers("/" + node.path)) continue;
+    const Variable& facts = *node.variable->facts;
+    if (facts.shards || from.filesystem().rules().pipeline_for(path, facts)) continue;
+    const Result<> crosses = from.filesystem().forms().check_crossing(view, path, facts, facts.filters);
+    if (!crosses && count++ == 0) first = crosses.error().reason;
+  }
+  if (count > 0)
+    warnings.push_back(fmt::format("{} stored without filters: {}{}; -F gives others",
+                                   count == 1 ? "1 variable is" : fmt::format("{} variables are", count),
+                                   count == 1 ? "" : "the first is ", first));
+}
+
 /// A target for the files of this view, and whether it has some of an interrupted conversion.
 using MakeTarget = std::function<Result<ConvertTarget*>(fs::View view)>;
 
@@ -154,6 +173,8 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
       {.rules = std::move(options.rules), .view = view, .consolidates_groups = false, .portable = options.portable});
   std::vector<std::string> warnings;
   CODECFS_TRY(check_rules(from, view, info, omissions, warnings));
+  if (options.format != DatasetFormat::hdf5 && !options.portable)
+    tell_what_stays(from, view, info, omissions, warnings);
   const bool is_hopeless = omissions.fails();
   const bool may_refuse = options.format == DatasetFormat::hdf5 || options.format == DatasetFormat::zip;
   const std::unique_ptr<ConvertTarget> none = make_checking_target();

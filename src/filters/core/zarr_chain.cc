@@ -23,8 +23,16 @@ constexpr const char* kGzip = "gzip";
 constexpr std::array<std::string_view, 11> kNumcodecs = {"adler32", "blosc", "bz2",     "crc32", "crc32c", "fletcher32",
                                                          "gzip",    "lzma",  "shuffle", "zlib",  "zstd"};
 
-/// Null if numcodecs has no codec for it (only netCDF-C has one for szip).
-Json codec_for(const FilterStage& stage, bool& same_bytes) {
+/// The parameters with which the HDF5 filter of a codec of a plugin decodes: NCZ_modify_parameters may change them.
+bool has_parameters(const FilterStage& codec, const std::vector<uint32_t>& parameters, const ChunkShape& chunk) {
+  const FilterPtr filter = find_for(codec);
+  if (filter == nullptr || !filter->working_parameters) return codec.parameters == parameters;
+  const auto working = filter->working_parameters({codec, chunk});
+  return working && *working == parameters;
+}
+
+/// Null if neither numcodecs nor a plugin has a codec for it (only netCDF-C has one for szip).
+Json codec_for(const FilterStage& stage, const ChunkShape& chunk, bool& same_bytes) {
   if (stage.codec->is_object()) return print_codecs(std::span(&stage, 1)).front();
   if (stage.id == kSzip) return {};
   if (stage.id == kLz4) {
@@ -36,7 +44,12 @@ Json codec_for(const FilterStage& stage, bool& same_bytes) {
   const auto id = codec.is_object() ? codec.find("id") : codec.end();
   if (id == codec.end() || !id->is_string()) return {};
   const std::string_view name = id->get_ref<const std::string&>();
-  return std::ranges::find(kNumcodecs, name) != kNumcodecs.end() ? codec : Json();
+  if (std::ranges::find(kNumcodecs, name) != kNumcodecs.end()) return codec;
+  if (filter->codec_library.empty()) return {};
+  const auto shown = parse_zarr_codecs(codec, {}, chunk.type.size);
+  if (!shown) return {};
+  if (!has_parameters(shown->front(), stage.parameters, chunk)) same_bytes = false;
+  return codec;
 }
 
 /// Size of a stage's output for input of `size` bytes; none if that depends on the data.
@@ -76,7 +89,7 @@ ZarrChain codec_chain(std::span<const FilterStage> chain, const ChunkShape& chun
   ZarrChain result;
   Json codecs = Json::array();
   for (const FilterStage& stage : chain) {
-    codecs.push_back(codec_for(stage, result.same_bytes));
+    codecs.push_back(codec_for(stage, chunk, result.same_bytes));
     if (codecs.back().is_null()) return {{}, false};
   }
   auto stages = parse_zarr_codecs(Json(), codecs, item_size);
@@ -182,28 +195,31 @@ std::vector<FilterStage> for_numcodecs(std::vector<FilterStage> codecs, uint64_t
   return codecs;
 }
 
-Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs, const ChunkShape& chunk) {
+Result<Hdf5Chain> hdf5_chain(std::span<const FilterStage> codecs, const ChunkShape& chunk) {
   const uint64_t item_size = chunk.type.size;
-  std::vector<FilterStage> chain;
+  Hdf5Chain chain;
   for (const FilterStage& codec : codecs) {
     FilterStage stage;
-    stage.id = codec.codec->value("id", Json()) == kNumcodecsLz4 ? kLz4 : codec.id;
-    if (stage.id != kLz4) stage.parameters = codec.parameters;
+    const std::string_view id = codec_id(codec);
+    if (id == kNumcodecsLz4) {
+      stage.id = kLz4;
+    } else if (id == kGzip) {
+      stage = with_zlib_for_gzip({codec}, item_size).front();
+      stage.codec = {};
+    } else {
+      stage.id = codec.id;
+      stage.parameters = codec.parameters;
+    }
     if (stage.id == 0)
       return fail(EINVAL, "HDF5 has no filter for the codec {}; zlib, bz2, zstd, blosc, lz4 and shuffle have one",
                   print_json(codec.codec));
     if (stage.id == kShuffleId && (stage.parameters.empty() || stage.parameters[0] != item_size))
       return fail(EINVAL, "the codec {}: HDF5 shuffles by the size of an element, which is {}", print_json(codec.codec),
                   item_size);
-    chain.push_back(std::move(stage));
+    chain.stages.push_back(std::move(stage));
   }
-  const ZarrChain shown = zarr_chain(chain, chunk);
-  if (!std::ranges::equal(shown.stages, codecs, are_alike)) {
-    Json asked = Json::array();
-    for (const FilterStage& codec : codecs) asked.push_back(codec.codec);
-    return fail(EINVAL, "HDF5 has no filters that decode what {} encodes; the closest are {}", print_json(asked),
-                print_json(print_codecs(shown.stages)));
-  }
+  const ZarrChain shown = zarr_chain(chain.stages, chunk);
+  chain.is_shown_so = std::ranges::equal(shown.stages, codecs, are_alike);
   return chain;
 }
 

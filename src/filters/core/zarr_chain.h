@@ -18,9 +18,9 @@ struct ZarrChain {
   bool same_bytes = true;           // whether chunks encoded with the given pipeline are valid chunks of this one
 };
 
-/// Replaces the HDF5 filters in `chain` by codecs. lz4 becomes numcodecs' lz4, whose format differs. If a filter has no
-/// numcodecs codec, or is a codec of Zarr v3 alone, the result has no filters at all. A shuffle that numcodecs cannot
-/// decode is omitted. Other codecs of a Zarr store do not change.
+/// Replaces the HDF5 filters in `chain` by codecs of numcodecs, and by those of plugins. lz4 becomes numcodecs' lz4,
+/// whose format differs. If a filter has no codec, or is a codec of Zarr v3 alone, the result has no filters at all. A
+/// shuffle that numcodecs cannot decode is omitted. Other codecs of a Zarr store do not change.
 ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
 /// The same for Zarr v3, where `gzip` is the codec of deflate that all readers have: a zlib stream at the end of the
@@ -49,8 +49,14 @@ std::vector<FilterStage> for_numcodecs(std::vector<FilterStage> codecs, uint64_t
 /// of a compressor or checksum are not. HDF5 leaves trailing bytes unchanged.
 std::optional<size_t> shuffle_of_parts(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
-/// The HDF5 filters for a pipeline of codecs, such that zarr_chain() of them decodes what these codecs encode. EINVAL
-/// with the codec for which HDF5 has no filter, or whose output no HDF5 filter decodes at this position.
-Result<std::vector<FilterStage>> hdf5_chain(std::span<const FilterStage> codecs, const ChunkShape& chunk);
+/// The HDF5 filters for a pipeline of codecs, one for each. EINVAL with the codec for which HDF5 has no filter.
+struct Hdf5Chain {
+  std::vector<FilterStage> stages;
+  /// Whether zarr_chain() of them is this pipeline again. Not for codecs that netCDF-C has and numcodecs lacks (szip),
+  /// an order that numcodecs cannot decode, and gzip in the place of zlib: a client decodes what it wrote itself only
+  /// if it is shown the codecs that it wrote.
+  bool is_shown_so = true;
+};
+Result<Hdf5Chain> hdf5_chain(std::span<const FilterStage> codecs, const ChunkShape& chunk);
 
 }  // namespace codecfs::filters

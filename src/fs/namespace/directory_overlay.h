@@ -35,8 +35,13 @@ struct DirectoryState {
   bool rule_applied = false;  // of a variable: the filter rules of the mount have been applied
   std::optional<std::vector<FilterStage>> chain;       // of a group: the filters of new variables
   std::optional<std::vector<std::string>> dimensions;  // of a group: names that were written before the .zarray
-  // Of a variable in a view of Zarr v3: the codecs that were written, where the source has no filters (HDF5's scalars).
-  std::optional<std::vector<FilterStage>> codecs;
+  /// Of a variable in encoded views of one version of Zarr: the codecs that were written, where the source's filters
+  /// are shown as others. Chunks that the client encodes with them are decoded and stored.
+  struct WrittenCodecs {
+    bool is_zarr3 = false;
+    std::vector<FilterStage> chain;
+  };
+  std::optional<WrittenCodecs> codecs;
 };
 
 /// Whether a directory is that of a variable whose .zarray was removed: rm -r has begun to remove the variable.

@@ -219,16 +219,16 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
     const SharedLock layout(mount_.layout);
     CODECFS_ASSIGN(const Place place, mount_.nodes.at(ino));
     const Node& group = *place.node;
-    std::optional<std::vector<FilterStage>> codecs;
+    std::optional<DirectoryState::WrittenCodecs> codecs;
     if (group.is_root()) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
     if (group.kind != NodeKind::group) return fail(EEXIST, "{}: became a variable meanwhile", group.path);
     CODECFS_ASSIGN(const Place parent, mount_.nodes.at(group.parent));
     const bool has_filters = variable.grid.rank() > 0 || source.chains_for_numcodecs_in(group.object);
     if (group.view == View::encoded3 && !has_filters) {
       // Zarr's clients compress scalars too: what they write is decoded and stored.
-      codecs = std::exchange(variable.filters, {});
+      codecs = {true, std::exchange(variable.filters, {})};
     } else if (is_encoded(group.view)) {
-      CODECFS_ASSIGN(variable.filters, filters_.chain_for_codecs(group, variable));
+      CODECFS_ASSIGN(variable.filters, filters_.chain_for_codecs(group, variable, codecs));
     } else {
       CODECFS_ASSIGN(variable.filters, filters_.chain_for_new(group, variable));
     }
@@ -239,14 +239,18 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
       take_dimensions(mount_.overlay.state_of(group), variable);
     }
     CODECFS_TRY(source.begin_writing_to(group.object));
-    CODECFS_TRY(replace_group(*parent.node, group, variable, spooled));
+    // Before the first chunk can be written.
+    mount_.overlay.change(group, [&](DirectoryState& state) { state.codecs = std::move(codecs); });
+    if (Result<> made = replace_group(*parent.node, group, variable, spooled); !made) {
+      mount_.overlay.change(group, [](DirectoryState& state) { state.codecs.reset(); });
+      return made;
+    }
     mount_.overlay.change(group, [&](DirectoryState& state) {
       std::set<FileKind> hidden;
       if (state.fresh) hidden = {FileKind::filter, FileKind::codecs};
       if (state.hidden.contains(FileKind::zattrs)) hidden.insert(FileKind::zattrs);
       state.hidden = std::move(hidden);
       state.dimensions.reset();
-      state.codecs = std::move(codecs);
       state.rule_applied = true;
     });
     mount_.write_back.note_change();

@@ -101,7 +101,13 @@ Result<> EncodedForms::check_ruled(View view, const std::string& path, const Var
   const EncodedForm form = make(view, path, facts);
   if (form.unusable) return fail(EINVAL, "{}: {}", path, form.unusable->reason);
   if (mount_.portable || form.chain.size() == wanted->size()) return {};
-  for (const FilterStage& stage : *wanted) {
+  return check_crossing(view, path, facts, *wanted);
+}
+
+Result<> EncodedForms::check_crossing(View view, const std::string& path, const Variable& facts,
+                                      std::span<const FilterStage> chain) const {
+  if (chain.empty() || !chain_of(view, facts, chain).stages.empty()) return {};
+  for (const FilterStage& stage : chain) {
     if (!chain_of(view, facts, std::span(&stage, 1)).stages.empty()) continue;
     const filters::FilterPtr filter = filters::find_for(stage);
     const std::string name = filter != nullptr ? filter->name : fmt::format("filter {}", stage.id);
@@ -128,10 +134,10 @@ EncodedForm EncodedForms::make(View view, const std::string& path, const Variabl
       }
     }
   }
-  if (node != nullptr && is_zarr3(view)) {
-    if (auto written = mount_.overlay.state_of(*node).codecs) {
+  if (node != nullptr) {
+    if (auto written = mount_.overlay.state_of(*node).codecs; written && written->is_zarr3 == is_zarr3(view)) {
       form.as_stored = false;
-      shown.stages = *std::move(written);
+      shown.stages = std::move(written->chain);
     }
   }
   form.chain = std::move(shown.stages);

@@ -256,7 +256,9 @@ Result<std::vector<FilterStage>> FilterControl::chain_for_new(const Node& node, 
   return chain;
 }
 
-Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(const Node& node, const Variable& wanted) {
+Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(
+    const Node& node, const Variable& wanted, std::optional<DirectoryState::WrittenCodecs>& written) {
+  written.reset();
   // An existing variable may have unusual parameters, which stay as they are.
   std::vector<FilterStage> stored;
   if (node.kind == NodeKind::variable) {
@@ -275,7 +277,8 @@ Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(const Node& nod
   if (is_zarr3(node.view)) codecs = filters::with_zlib_for_gzip(std::move(codecs), wanted.type.size);
   auto chain = filters::hdf5_chain(codecs, filters::shape_of_chunk(wanted));
   if (!chain) return fail(chain.error().code, "{}: {}: {}", node.path, file, chain.error().reason);
-  return chain;
+  if (!chain->is_shown_so) written = {is_zarr3(node.view), wanted.filters};
+  return std::move(chain->stages);
 }
 
 Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, const Cancelled& cancelled) {
@@ -285,8 +288,14 @@ Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, cons
   const bool is_same = is_zarr3(node.view) ? filters::are_equal_in_zarr3(form->chain, wanted.filters, wanted.type.size)
                                            : are_equal(form->chain, wanted.filters);
   if (is_same) return {};
-  CODECFS_ASSIGN(const std::vector<FilterStage> chain, chain_for_codecs(node, wanted));
-  return set_chain(node, chain, cancelled);
+  std::optional<DirectoryState::WrittenCodecs> written;
+  CODECFS_ASSIGN(const std::vector<FilterStage> chain, chain_for_codecs(node, wanted, written));
+  CODECFS_TRY(set_chain(node, chain, cancelled));
+  if (!written) return {};
+  const SharedLock layout(mount_.layout);
+  mount_.overlay.change(node, [&](DirectoryState& state) { state.codecs = std::move(written); });
+  notifier_.metadata_changed(node);
+  return notifier_.chunks_stored_anew(node);
 }
 
 Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled,
@@ -306,7 +315,9 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
   CODECFS_TRY(
       store_anew(node, turn, progress, cancelled, [&] { return source.set_filters(node.object, chain, progress); }));
   const SharedLock layout(mount_.layout);
-  const bool decides = !mount_.overlay.note_rule_applied(node) && !mount_.rules.empty();
+  const bool was_written = mount_.overlay.state_of(node).codecs.has_value();
+  if (was_written) mount_.overlay.change(node, [](DirectoryState& state) { state.codecs.reset(); });
+  const bool decides = (!mount_.overlay.note_rule_applied(node) && !mount_.rules.empty()) || was_written;
   notifier_.metadata_changed(node);
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
   const bool is_changed = *after->codecs != *before->codecs || filters::print_stored_spec(after->facts->filters) !=
@@ -315,7 +326,7 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
     ++mount_.stats.variables_recoded;
     log::info("{}: {} chunks are stored with {} now", node.path, progress.done.load(), trimmed(*after->codecs));
   }
-  // Also if only a rule ends: until now the encoded view showed the pipeline of the rule.
+  // Also if only a rule or what a client wrote ends: until now the encoded view showed that pipeline.
   if (is_changed || decides) CODECFS_TRY(notifier_.chunks_stored_anew(node));
   return mount_.write_back.commit();
 }
@@ -324,7 +335,8 @@ Result<> FilterControl::set_sharding(Ino directory, Variable wanted, const Cance
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   const Node& node = *place.node;
   CODECFS_ASSIGN(Recodings::Turn turn, begin_turn(node));
-  CODECFS_ASSIGN(wanted.filters, chain_for_codecs(node, wanted));
+  std::optional<DirectoryState::WrittenCodecs> none;  // a source of Zarr shows what it stores
+  CODECFS_ASSIGN(wanted.filters, chain_for_codecs(node, wanted, none));
   Source& source = mount_.dataset.source();
   CODECFS_TRY(source.begin_writing_to(node.object));
   // The chunks get other keys, so that changes cannot be held for them.

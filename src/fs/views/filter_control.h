@@ -50,7 +50,9 @@ class FilterControl {
   /// The pipeline of a new variable.
   Result<std::vector<FilterStage>> chain_for_new(const Node& node, const Variable& variable);
   /// The pipeline for the source that corresponds to the codecs of a .zarray or zarr.json.
-  Result<std::vector<FilterStage>> chain_for_codecs(const Node& node, const Variable& wanted);
+  /// `written`: what DirectoryState::codecs must be in that case.
+  Result<std::vector<FilterStage>> chain_for_codecs(const Node& node, const Variable& wanted,
+                                                    std::optional<DirectoryState::WrittenCodecs>& written);
   /// Whether a rule of the mount takes precedence over a file _Filter or _Codecs that is copied into a new variable.
   [[nodiscard]] bool is_overruled(const Node& node);
 

@@ -1,6 +1,6 @@
-/* An HDF5 filter whose set_local changes its parameters, as those of SZ3 or FCIDECOMP do: it puts the size of an element
- * in front. It refuses parameters of a length that it has made itself twice. Filter 32904 flips the bits of each byte that
- * its last parameter has. */
+/* An HDF5 filter whose set_local changes its parameters, as those of SZ3 or FCIDECOMP do: it puts the size of an
+ * element in front. It refuses parameters of a length that it has made itself twice. Filter 32904 flips the bits of
+ * each byte that its last parameter has. */
 #include <H5PLextern.h>
 #include <string.h>
 
