@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backends/zarr/metadata/metadata.h"
+#include "backends/zarr/metadata/nczarr_scope.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/access.h"
 #include "backends/zarr/source/chunk_file_reader.h"
@@ -114,6 +115,23 @@ class ZarrSource final : public Source {
     if (!attributes) return zarr::in_file(object.key, attributes.error());
     return attributes;
   }
+  Result<std::vector<GroupDimension>> dimensions(ObjectId group) override {
+    const auto lock = store_.using_keys();
+    CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
+    if (is_v3()) return std::vector<GroupDimension>();
+    zarr::NczarrScope scope(store_.hierarchy());
+    CODECFS_ASSIGN(const zarr::NczarrGroup* lists, scope.at(object.key));
+    return lists != nullptr ? lists->dimensions : std::vector<GroupDimension>();
+  }
+  Result<std::optional<NczarrMembers>> nczarr_members(ObjectId group) override {
+    const auto lock = store_.using_keys();
+    CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
+    if (is_v3()) return std::optional<NczarrMembers>();
+    zarr::NczarrScope scope(store_.hierarchy());
+    CODECFS_ASSIGN(zarr::NczarrGroup * lists, scope.at(object.key));
+    if (lists == nullptr) return std::optional<NczarrMembers>();
+    return std::optional(NczarrMembers{std::move(lists->arrays), std::move(lists->groups)});
+  }
   Result<VariablePtr> variable(ObjectId variable) override {
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(const ArrayPtr array, store_.current_array(variable));
@@ -219,6 +237,9 @@ class ZarrSource final : public Source {
 
   Result<Entry> make_group(ObjectId parent, std::string_view name) override {
     return repeat_change([&] { return members_.make_group(parent, name); });
+  }
+  Result<> define_dimensions(ObjectId group, std::span<const GroupDimension> dimensions) override {
+    return repeat_change([&] { return metadata_.define_dimensions(group, dimensions); });
   }
   Result<Entry> make_variable(ObjectId parent, std::string_view name, const Variable& variable) override {
     return repeat_change([&] { return members_.make_variable(parent, name, variable); });
