@@ -15,6 +15,17 @@ bool is_text(const Variable& variable) {
          variable.object_codec->value("id", "") == "vlen-utf8";
 }
 
+/// A fill value that marks missing data is the attribute _FillValue in netCDF.
+VariablePtr with_fill_attribute(VariablePtr variable) {
+  const bool is_number = variable->type.kind != TypeKind::object && variable->type.kind != TypeKind::string;
+  const bool has_attribute =
+      std::ranges::find(variable->attributes, kFillAttribute, &Attribute::name) != variable->attributes.end();
+  if (!is_number || variable->fill_value.is_null() || variable->is_fill_unmarked || has_attribute) return variable;
+  auto marked = std::make_shared<Variable>(*variable);
+  marked->attributes.push_back({kFillAttribute, variable->fill_value, print_dtype(variable->type).get<std::string>()});
+  return marked;
+}
+
 /// The variable with texts of this length in place of those of any length, and without filters: netCDF-C applies none
 /// to texts.
 Variable with_text_of(Variable variable, uint64_t length) {
@@ -73,6 +84,7 @@ Result<> NczarrLayout::add_array(const std::string& path, ObjectId object) {
     CODECFS_ASSIGN(std::string path_of_dimension, reference(path, wanted));
     array.references.push_back(std::move(path_of_dimension));
   }
+  array.variable = with_fill_attribute(std::move(array.variable));
   arrays_.emplace(path, std::move(array));
   return {};
 }

@@ -192,3 +192,57 @@ def test_copies_of_views_are_read_by_netcdf(mount, current, tmp_path, seed):  # 
         found = differences(wanted, shown(current, url_of(copy)))
         # A view has text beyond ASCII as zarr-python 2 wants it, which netCDF-C does not understand.
         assert [one for one in found if not one[0].endswith("/attributes/other")] == []
+
+
+WRITE_ONE = r"""
+import sys, netCDF4, numpy as np
+with netCDF4.Dataset(f"file://{sys.argv[1]}#mode=nczarr,file", "a") as file:
+    file.createDimension("t", None)
+    file.createDimension("x", 3)
+    file.setncattr("number", np.int16(5))
+    v = file.createVariable("v", "i2", ("t", "x"))
+    v[:] = np.arange(6).reshape(2, 3)
+    v.setncattr("scale", np.float32(1))
+    group = file.createGroup("g")
+    group.createVariable("letters", "S1", ("x",))[:] = np.array(list("abc"), "S1")
+    group.createVariable("words", str, ("x",))[:] = np.array(["a", "bb", ""], object)
+"""
+
+
+def test_netcdf_writes_through_a_mount(mount, current, tmp_path):  # noqa: F811
+    m = mount(tmp_path / "made", "create=nczarr")
+    current(WRITE_ONE, m.path)
+    m.close()
+    found = shown(current, url_of(tmp_path / "made"))
+    assert found["dimensions"] == {"t": [2, True], "x": [3, False]} and found["attributes"] == {"number": ["short", 1, "5"]}
+    v = found["variables"]["v"]
+    assert v["values"] == ["<i2", [2, 3], np.arange(6, dtype="<i2").tobytes().hex()] and v["attributes"] == {"scale": ["float", 1, "1.0"]}
+    inner = found["groups"]["g"]["variables"]
+    assert inner["letters"]["values"][2] == b"abc".hex() and inner["words"]["values"] == ["string", [3], ["a", "bb", ""]]
+
+
+def test_cp_between_mounts_keeps_types_and_dimensions(mount, current, tmp_path):  # noqa: F811
+    current(MAKE_RANDOM, tmp_path / "source.nc", 5)
+    wanted = shown(current, tmp_path / "source.nc")
+    convert("--format", "nczarr", tmp_path / "source.nc", tmp_path / "store")
+    m = mount(tmp_path / "store", "ro")
+    for form, made in [("nczarr", tmp_path / "copy"), ("hdf5", tmp_path / "copy.nc")]:
+        to = mount(made, f"create={form},view=encoded")
+        done = subprocess.run(["cp", "-r", f"{m.path}/.codecfs/view/encoded/.", to.path], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        to.close()
+        found = differences(wanted, shown(current, made if form == "hdf5" else url_of(made)))
+        # A variable that is made through a mount of HDF5 without limits has none, and it is its own dimension.
+        assert [one for one in found if form == "nczarr" or one[0] != "/dimensions/y"] == []
+
+
+def test_a_fill_value_of_zarr_is_an_attribute_in_netcdf(tmp_path):
+    group = zarr.open_group(str(tmp_path / "source"), "w")
+    group.create_dataset("v", data=np.arange(4, dtype=">i2"), fill_value=-9)
+    group.create_dataset("w", data=np.arange(4.0), fill_value=np.nan)
+    group.create_dataset("x", data=np.arange(4.0), fill_value=None)
+    convert("--format", "nczarr", tmp_path / "source", tmp_path / "copy")
+    for name, value, kind in [("v", -9, ">i2"), ("w", "NaN", "<f8"), ("x", None, None)]:
+        told = json.loads((tmp_path / "copy" / name / ".zattrs").read_text())
+        assert told.get("_FillValue") == value and told["_nczarr_attr"]["types"].get("_FillValue") == kind
+        assert told["_nczarr_array"]["dimension_references"] == ["/_Anonymous_Dim_4"]
