@@ -206,6 +206,8 @@ with netCDF4.Dataset(f"file://{sys.argv[1]}#mode=nczarr,file", "a") as file:
     group = file.createGroup("g")
     group.createVariable("letters", "S1", ("x",))[:] = np.array(list("abc"), "S1")
     group.createVariable("words", str, ("x",))[:] = np.array(["a", "bb", ""], object)
+    group.createVariable("one", "f8", ())[...] = 4.5
+    file.createVariable("crs", "i4", ()).grid_mapping_name = "latitude_longitude"
 """
 
 
@@ -218,6 +220,9 @@ def test_netcdf_writes_through_a_mount(mount, current, tmp_path):  # noqa: F811
     v = found["variables"]["v"]
     assert v["values"] == ["<i2", [2, 3], np.arange(6, dtype="<i2").tobytes().hex()] and v["attributes"] == {"scale": ["float", 1, "1.0"]}
     inner = found["groups"]["g"]["variables"]
+    assert inner["one"]["dimensions"] == [] and inner["one"]["values"] == ["<f8", [], np.array(4.5).tobytes().hex()]
+    assert found["variables"]["crs"]["dimensions"] == [] and "grid_mapping_name" in found["variables"]["crs"]["attributes"]
+    assert found["groups"]["g"]["dimensions"] == {}
     assert inner["letters"]["values"][2] == b"abc".hex() and inner["words"]["values"] == ["string", [3], ["a", "bb", ""]]
 
 

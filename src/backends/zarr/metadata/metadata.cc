@@ -175,7 +175,7 @@ std::optional<std::vector<std::string>> take_dimensions(Json& zattrs, size_t ran
     if (!name.is_string()) return std::nullopt;
     names.push_back(name.get<std::string>());
   }
-  if (rank == 0 && names == std::vector<std::string>{"_scalar_"}) names.clear();  // netCDF-C marks a scalar so
+  if (rank == 0 && names == std::vector<std::string>{kScalarDimension}) names.clear();  // netCDF-C marks a scalar so
   if (names.size() != rank) return std::nullopt;
   zattrs.erase(found);
   return names;

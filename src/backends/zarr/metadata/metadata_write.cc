@@ -250,7 +250,7 @@ Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm 
   CODECFS_ASSIGN(Json zattrs, parse_zattrs(files.zattrs));
   const bool is_scalar = variable.grid.rank() == 0;
   if (is_scalar) zarray["shape"] = zarray["chunks"] = Json::array({1});
-  if (is_scalar && variable.dimensions) zattrs[kDimensions] = Json::array({"_scalar_"});
+  if (is_scalar && variable.dimensions) zattrs[kDimensions] = Json::array({kScalarDimension});
   if (variable.type.kind == TypeKind::string) {
     if (variable.type.size == 1) zarray["dtype"] = ">S1";  // a character: "|S1" is a string of length one
     if (!zarray["fill_value"].is_null()) zarray["fill_value"] = text_fill(variable).value_or("");

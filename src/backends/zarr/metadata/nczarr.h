@@ -29,6 +29,9 @@ namespace codecfs::zarr {
 /// netCDF-C's name for a dimension that it creates for an array without names; its length follows.
 inline constexpr const char* kAnonymousDimension = "_Anonymous_Dim_";
 
+/// The name in _ARRAY_DIMENSIONS with which netCDF-C marks a scalar.
+inline constexpr const char* kScalarDimension = "_scalar_";
+
 enum class NczarrForm { objects, upper_keys, lower_keys, attributes };
 
 struct NczarrArray {

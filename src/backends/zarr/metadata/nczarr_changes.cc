@@ -147,6 +147,14 @@ Result<Renamed> rename_dimension(NczarrScope& scope, const std::string& key, con
   return Renamed{std::move(path), other ? "" : old_path};
 }
 
+/// netCDF-C, when it makes a scalar, first writes an array of one element, and then that it is a scalar.
+bool becomes_scalar(const Array& array, std::span<const std::string> names) {
+  const std::vector<uint64_t> one{1};
+  const ChunkGrid& grid = array.variable.grid;
+  return array.nczarr->form == NczarrForm::attributes && names.size() == 1 && names[0] == kScalarDimension &&
+         grid.shape() == one && grid.chunks() == one;
+}
+
 }  // namespace
 
 Result<NczarrNewGroup> nczarr_new_group(const Hierarchy& hierarchy, const std::string& parent,
@@ -252,7 +260,14 @@ Result<NczarrPlan> nczarr_dimensions(const Hierarchy& hierarchy, const std::stri
   CODECFS_ASSIGN(const NczarrGroup* group, scope.at(holder_of(key)));
   std::vector<std::string> references;
   std::vector<std::string> left;
-  for (size_t i = 0; group != nullptr && i < names.size(); ++i) {
+  const bool is_scalar = group != nullptr && becomes_scalar(array, names);
+  if (is_scalar && array.nczarr->references) {
+    for (const std::string& path : *array.nczarr->references) {
+      CODECFS_ASSIGN(const auto other, scope.other_user(path, key));
+      if (!other) left.push_back(path);
+    }
+  }
+  for (size_t i = 0; group != nullptr && !is_scalar && i < names.size(); ++i) {
     const auto& old = array.nczarr->references;
     CODECFS_ASSIGN(Renamed renamed,
                    rename_dimension(scope, key, old && i < old->size() ? (*old)[i] : "", names[i], shape[i]));

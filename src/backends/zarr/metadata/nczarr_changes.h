@@ -70,7 +70,8 @@ Result<NczarrPlan> nczarr_removal(const Hierarchy& hierarchy, const std::string&
 Result<NczarrPlan> nczarr_move(const Hierarchy& hierarchy, const std::string& from, EntryKind kind,
                                const std::string& to);
 
-/// Changes the dimension names of an array. The plan includes the array's own files. A dimension that no other array
+/// Changes the dimension names of an array; one of one element whose dimension gets netCDF-C's name for that of scalars
+/// (kScalarDimension) becomes a scalar. The plan includes the array's own files. A dimension that no other array
 /// uses is renamed. EINVAL as above.
 Result<NczarrPlan> nczarr_dimensions(const Hierarchy& hierarchy, const std::string& key, const Array& array,
                                      std::span<const std::string> names);
