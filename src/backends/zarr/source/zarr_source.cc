@@ -4,6 +4,7 @@
 #include "backends/zarr/source/zarr_source.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -126,8 +127,11 @@ class ZarrSource final : public Source {
   Result<std::optional<NczarrMembers>> nczarr_members(ObjectId group) override {
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
-    if (is_v3()) return std::optional<NczarrMembers>();
+    if (is_v3() || is_plain_) return std::optional<NczarrMembers>();
     zarr::NczarrScope scope(store_.hierarchy());
+    CODECFS_ASSIGN(const zarr::NczarrGroup* root, scope.at(""));
+    is_plain_ = root == nullptr;
+    if (is_plain_) return std::optional<NczarrMembers>();
     CODECFS_ASSIGN(zarr::NczarrGroup * lists, scope.at(object.key));
     if (lists == nullptr) return std::optional<NczarrMembers>();
     return std::optional(NczarrMembers{std::move(lists->arrays), std::move(lists->groups)});
@@ -313,6 +317,7 @@ class ZarrSource final : public Source {
   zarr::OutsideChanges outside_;
   mutable zarr::AccessCache accesses_;
   zarr::UnreadableMembers unreadable_;
+  std::atomic<bool> is_plain_ = false;  // netCDF-C has no lists for the root
 };
 
 bool looks_like_zarr2(int directory_fd) {
