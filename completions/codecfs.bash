@@ -46,7 +46,7 @@ _codecfs_options() {
     builtin=off:*) _codecfs_part "$last" : "shuffle deflate fletcher32 szip zstd blosc lz4 bzip2 lzf bitshuffle" ;;
     builtin=*) _codecfs_part "$last" = "on off off:" ;;
     plugins=*) _codecfs_part "$last" = "off on" ;;
-    create=*) _codecfs_part "$last" = "hdf5 zarr zarr3 zip" ;;
+    create=*) _codecfs_part "$last" = "hdf5 zarr zarr3 zip nczarr" ;;
     view=*) _codecfs_part "$last" = "decoded encoded decoded3 encoded3 npy raw" ;;
     strings=*) _codecfs_part "$last" = "vlen fixed bytes" ;;
     chunks=*) _codecfs_part "$last" = "stored clamped" ;;
@@ -92,7 +92,7 @@ _codecfs() {
   [[ $command == refs && $before == -o ]] && before=
   case $before in
     --format)
-      _codecfs_part "$typed" ' ' "hdf5 zarr zarr3 zip"
+      _codecfs_part "$typed" ' ' "hdf5 zarr zarr3 zip nczarr"
       return
       ;;
     -o | -O | --options)

@@ -23,7 +23,8 @@ class ConvertCommand final : public Command {
         "convert", "copy a dataset into a new one of another format, or with other filters",
         "The ending of DEST chooses the format: .h5, .hdf5, .nc and .nc4 are HDF5 (netCDF-4 where the source has its\n"
         "dimensions), .zip is a zip archive of Zarr v2, anything else is a Zarr directory in the version of the\n"
-        "source, or v2. Stored bytes are passed through where both formats have the codec; else chunks are decoded\n"
+        "source, or v2. With --format nczarr it is netCDF's form of Zarr v2, also as .zip. Stored bytes are passed "
+        "through where both formats have the codec; else chunks are decoded\n"
         "and encoded, on all cores. With -F, variables get other filters on their way.\n"
         "\nDEST appears when it is complete and durable. Until then it is DEST.codecfs-partial; after an\n"
         "interruption --resume goes on where it ended. At s3:// URLs Zarr is written below DEST itself, and is a\n"
@@ -40,7 +41,7 @@ class ConvertCommand final : public Command {
     parser.add_value("DEST", destination_,
                      {.group = "Arguments", .text = "the new one; must not exist", .value = "", .required = true});
     parser.add_value("--format", format_,
-                     {.group = "Options", .text = "of DEST: hdf5, zarr (v2), zarr3 or zip", .value = "FORMAT"});
+                     {.group = "Options", .text = "of DEST: hdf5, zarr (v2), zarr3, zip or nczarr", .value = "FORMAT"});
     parser.add_flag("--portable", portable_,
                     {.group = "Options", .text = "Zarr v3 with only the codecs that every reader has"});
     parser.add_flag("--resume", resume_, {.group = "Options", .text = "go on with an interrupted conversion"});
@@ -53,7 +54,7 @@ class ConvertCommand final : public Command {
   }
   Result<> check() override {
     if (!format_.empty() && !commands::format_named(format_))
-      return fail(EINVAL, "--format {}: hdf5, zarr, zarr3 or zip", format_);
+      return fail(EINVAL, "--format {}: hdf5, zarr, zarr3, zip or nczarr", format_);
     return options_.prepare();
   }
   int run() override {

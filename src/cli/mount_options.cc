@@ -163,10 +163,10 @@ const std::array kOwnOptions{
                 arguments.options.log_level = *level;
                 return {};
               }},
-    OwnOption{"create=hdf5|zarr|zarr3|zip", "create an empty SOURCE if it does not exist",
+    OwnOption{"create=FORMAT", "create an empty SOURCE if it does not exist: hdf5, zarr, zarr3, zip or nczarr",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
-                if (value != "hdf5" && value != "zarr" && value != "zarr3" && value != "zip")
-                  return fail(EINVAL, "-o create={}: hdf5, zarr, zarr3 or zip", value);
+                if (value != "hdf5" && value != "zarr" && value != "zarr3" && value != "zip" && value != "nczarr")
+                  return fail(EINVAL, "-o create={}: hdf5, zarr, zarr3, zip or nczarr", value);
                 arguments.options.create = value;
                 return {};
               }},

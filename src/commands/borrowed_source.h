@@ -32,6 +32,8 @@ class BorrowedSource final : public Source {
     return source_.missing_sources(variable);
   }
   Result<Entry> find(ObjectId group, std::string_view name) override { return source_.find(group, name); }
+  Result<std::optional<NczarrMembers>> nczarr_members(ObjectId group) override { return source_.nczarr_members(group); }
+  Result<std::vector<GroupDimension>> dimensions(ObjectId group) override { return source_.dimensions(group); }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override { return source_.group_attributes(group); }
   Result<VariablePtr> variable(ObjectId variable) override { return source_.variable(variable); }
   Result<VariablePtr> facts(ObjectId variable) override { return source_.facts(variable); }

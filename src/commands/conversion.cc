@@ -63,6 +63,10 @@ Result<> Conversion::copy_member(TreeFiles::Ino from, const Directory& to, const
     return copy_directory(*below, *made, path);
   }();
   copied_.insert(path);
+  if (copied && nczarr_ != nullptr) {
+    Members& members = made_[path.substr(0, path.rfind('/'))];
+    (nczarr_->variable(path) != nullptr ? members.arrays : members.groups).push_back(name);
+  }
   if (copied) return {};
   const Blame blamed = std::exchange(blame_, Blame::conversion);
   if (blamed == Blame::conversion) return copied;
@@ -86,19 +90,26 @@ Result<> Conversion::copy_directory(TreeFiles::Ino from, const Directory& to, co
       if (item.type == S_IFLNK) return copy_link(from, to, item.name, item_path);
       if (item.type == S_IFDIR) return copy_member(from, to, item.name, item_path);
       if (item.name == "_Filter" || item.name == "_Codecs") return {};
+      if (nczarr_ != nullptr && item.name == ".zarray") return copy_nczarr_array(from, to, path);
+      if (nczarr_ != nullptr && (item.name == ".zattrs" || item.name == ".zmetadata")) return {};
       if (item.name == ".zarray" && to_.consolidates()) {
         CODECFS_ASSIGN(has_attributes, copy_attributes_first(from, to, path));
       }
       if (item.name == ".zattrs" && has_attributes) return {};
       if (is_metadata(item.name)) return copy_metadata(from, to, item.name, item_path);
       if (omissions_.fails()) return {};
-      chunks_waiting_.push_back({from, to, item.name, item_path});
+      const auto length = text_lengths_.find(path);
+      if (length == text_lengths_.end())
+        chunks_waiting_.push_back({from, to, item.name, item_path});
+      else
+        chunks_waiting_.push_back({from, to, item.name, item_path, &nczarr_->array(path), length->second});
       return chunks_waiting_.size() < kChunksAtOnce ? Result<>() : copy_batch();
     }();
     is_listed = copied.has_value();
     return copied;
   });
   if (!listed && is_listed) return blame(Blame::source, listed.error());
+  if (listed && nczarr_ != nullptr && nczarr_->variable(path) == nullptr) return write_nczarr_group(to, path);
   return listed;
 }
 
@@ -205,7 +216,7 @@ Result<> Conversion::copy_batch() {
 Result<> Conversion::copy_chunk(const Chunk& chunk) {
   CODECFS_ASSIGN(const TreeFiles::Ino file, from_.find(chunk.from, chunk.name));
   progress_.add(1);
-  if (resumed_) {
+  if (resumed_ && chunk.texts == nullptr) {
     CODECFS_ASSIGN(const uint64_t size, from_.size(file));
     CODECFS_ASSIGN(const bool is_done, to_.has(chunk.to, chunk.name, size));
     if (is_done) {
@@ -214,6 +225,7 @@ Result<> Conversion::copy_chunk(const Chunk& chunk) {
     }
   }
   const Result<> copied = [&]() -> Result<> {
+    if (chunk.texts != nullptr) return copy_texts(chunk);
     CODECFS_TRY(from_.check_shard(file));  // its bytes are not looked at
     return from_.read(file, [&](Bytes content) -> Result<> {
       bytes_ += content.size();

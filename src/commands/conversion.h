@@ -3,6 +3,7 @@
 // finishing the new one.
 
 #include <atomic>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "commands/convert.h"
 #include "commands/convert_target.h"
 #include "commands/dataset_info.h"
+#include "commands/nczarr_layout.h"
 #include "commands/omissions.h"
 #include "commands/tree_files.h"
 
@@ -20,11 +22,17 @@ namespace codecfs::commands {
 class Conversion {
  public:
   /// `resumed`: the target may have some of the files. What cannot be taken along is added to `omissions`; once there
-  /// is one for which the conversion fails, only metadata is copied, which finds the others. All must outlive this
-  /// object.
+  /// is one for which the conversion fails, only metadata is copied, which finds the others. `nczarr`: the form of the
+  /// copy if that is NCZarr, else null. All must outlive this object.
   Conversion(TreeFiles& from, ConvertTarget& to, bool resumed, const DatasetInfo& info, Omissions& omissions,
-             ProgressReporter& progress)
-      : from_(from), to_(to), resumed_(resumed), info_(info), omissions_(omissions), progress_(progress) {}
+             ProgressReporter& progress, const NczarrLayout* nczarr)
+      : from_(from),
+        to_(to),
+        resumed_(resumed),
+        info_(info),
+        omissions_(omissions),
+        progress_(progress),
+        nczarr_(nczarr) {}
 
   Result<Converted> run();
 
@@ -35,6 +43,8 @@ class Conversion {
     Directory to;
     std::string name;
     std::string path;
+    const NczarrLayout::Array* texts = nullptr;  // of any length, which become texts of `length` bytes
+    uint64_t length = 0;
   };
 
   struct LinksMade {
@@ -53,6 +63,11 @@ class Conversion {
   Result<> copy_metadata(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
   [[nodiscard]] Result<std::string> without_omitted(std::string_view text, std::string_view name,
                                                     const std::string& directory) const;
+  // conversion_nczarr.cc
+  Result<> copy_nczarr_array(TreeFiles::Ino from, const Directory& to, const std::string& path);
+  Result<> write_nczarr_group(const Directory& to, const std::string& path);
+  Result<uint64_t> longest_text(const NczarrLayout::Array& array);
+  Result<> copy_texts(const Chunk& chunk);
   Result<> copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
   void warn_of_links();
   Result<> copy_batch();
@@ -65,8 +80,16 @@ class Conversion {
   const DatasetInfo& info_;
   Omissions& omissions_;
   ProgressReporter& progress_;
+  const NczarrLayout* const nczarr_;
   Blame blame_ = Blame::conversion;  // of the error that is being returned
   std::set<std::string> copied_;     // paths of variables and groups
+  /// NCZarr: the members of each group that were made.
+  struct Members {
+    std::vector<std::string> arrays;
+    std::vector<std::string> groups;
+  };
+  std::map<std::string, Members> made_;
+  std::map<std::string, uint64_t> text_lengths_;  // NCZarr: of arrays of texts
   std::vector<Chunk> chunks_waiting_;
   LinksMade links_;
   LinksMade external_links_;

@@ -29,7 +29,7 @@
 namespace codecfs::commands {
 namespace {
 
-constexpr std::array<std::string_view, 4> kFormats{"hdf5", "zarr", "zarr3", "zip"};
+constexpr std::array<std::string_view, 5> kFormats{"hdf5", "zarr", "zarr3", "zip", "nczarr"};
 
 /// What has to be the same when an interrupted conversion is resumed.
 Json identity_of(const Source& source, const std::string& name, const ConvertOptions& options) {
@@ -90,12 +90,18 @@ std::optional<DatasetFormat> format_named(std::string_view name) {
 
 std::string_view name_of(DatasetFormat format) { return kFormats[static_cast<size_t>(format)]; }
 
+namespace {
+
+bool is_zip_name(const std::string& name) { return name.ends_with(".zip") || name.ends_with(".ZIP"); }
+
+}  // namespace
+
 DatasetFormat format_for(const std::string& destination, const Source& source) {
   std::string name = split_path(destination).second;
   std::ranges::transform(name, name.begin(), [](char c) { return static_cast<char>(std::tolower(c)); });
   for (const char* ending : {".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4"})
     if (name.ends_with(ending)) return DatasetFormat::hdf5;
-  if (name.ends_with(".zip")) return DatasetFormat::zip;
+  if (is_zip_name(name)) return DatasetFormat::zip;
   return source.is_zarr3() ? DatasetFormat::zarr3 : DatasetFormat::zarr;
 }
 
@@ -168,13 +174,20 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   const fs::View view = view_for(options.format, *source, info);
   // Readers of a group find its members in the consolidated metadata of the root. One for each group would be quadratic
   // in the depth.
-  TreeFiles from(
-      std::move(source),
-      {.rules = std::move(options.rules), .view = view, .consolidates_groups = false, .portable = options.portable});
+  TreeFiles from(std::move(source), {.rules = std::move(options.rules),
+                                     .view = view,
+                                     .consolidates_groups = false,
+                                     .portable = options.portable,
+                                     .tells_types = options.format == DatasetFormat::hdf5,
+                                     .shows_fill_of_big_endian = options.format == DatasetFormat::nczarr});
   std::vector<std::string> warnings;
   CODECFS_TRY(check_rules(from, view, info, omissions, warnings));
   if (options.format != DatasetFormat::hdf5 && !options.portable)
     tell_what_stays(from, view, info, omissions, warnings);
+  std::optional<NczarrLayout> nczarr;
+  if (options.format == DatasetFormat::nczarr) {
+    CODECFS_ASSIGN(nczarr, NczarrLayout::make(from.filesystem().context().dataset.source(), info, omissions));
+  }
   const bool is_hopeless = omissions.fails();
   const bool may_refuse = options.format == DatasetFormat::hdf5 || options.format == DatasetFormat::zip;
   const std::unique_ptr<ConvertTarget> none = make_checking_target();
@@ -182,7 +195,9 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   if (!is_hopeless || may_refuse) {
     CODECFS_ASSIGN(target, make_target(view));
   }
-  Result<Converted> done = Conversion(from, *target, resumed, info, omissions, progress).run();
+  Result<Converted> done =
+      Conversion(from, *target, resumed, info, omissions, progress, nczarr ? &*nczarr : nullptr).run();
+  if (!done && !target->keeps_parts()) return done;
   const Result<> finished = target->finish();  // what was done so far is kept after an error, too
   if (!done && is_hopeless && !resumed) return fail(EINVAL, "{}", done.error().reason);  // nothing is worth keeping
   if (!done) return done;
@@ -193,18 +208,25 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
 }
 
 Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source, const std::string& name,
-                               ConvertOptions options) {
+                               const std::string& destination, ConvertOptions options) {
   const DatasetFormat format = options.format;
   CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, name));
   CODECFS_TRY(check_skips(options.skip, info));
   if (format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr"))
     return convert_file(partial, std::move(source), info, std::move(options));
   const bool resumed = is_there(partial.path());
+  const bool is_zip = is_zip_name(destination);
+  // netCDF-C gives the top folder of an archive the archive's name.
+  const std::string top = std::filesystem::path(destination).stem().string();
   std::optional<TreeFiles> tree;
   std::unique_ptr<ConvertTarget> target;
   return convert_tree(std::move(source), info, std::move(options), resumed,
                       [&](fs::View view) -> Result<ConvertTarget*> {
-                        if (format == DatasetFormat::zarr || format == DatasetFormat::zarr3) {
+                        if (format == DatasetFormat::nczarr && is_zip) {
+                          CODECFS_ASSIGN(target, make_zip_target(partial.path(), top));
+                          return target.get();
+                        }
+                        if (format != DatasetFormat::hdf5 && format != DatasetFormat::zip) {
                           if (!resumed && mkdir(partial.path().c_str(), 0700) != 0)
                             return fail_errno(errno, "{}", partial.path());
                           CODECFS_ASSIGN(target, make_directory_target(partial.path(), partial.is_of_this_boot()));
@@ -239,8 +261,8 @@ bool is_temporary(int code) {
 Result<Converted> convert_to_url(std::unique_ptr<Source> source, const std::string& name,
                                  const std::string& destination, ConvertOptions options) {
   const std::string shown = shown_source(destination);
-  if (options.format != DatasetFormat::zarr && options.format != DatasetFormat::zarr3)
-    return fail(EINVAL, "{}: only Zarr can be written to object stores, with --format zarr or zarr3", shown);
+  if (options.format == DatasetFormat::hdf5 || options.format == DatasetFormat::zip || is_zip_name(destination))
+    return fail(EINVAL, "{}: only Zarr can be written to object stores, with --format zarr, zarr3 or nczarr", shown);
   const Json identity = identity_of(*source, shown_source(name), options);
   CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, shown_source(name)));
   CODECFS_TRY(check_skips(options.skip, info));
@@ -276,7 +298,7 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
   if (is_below(destination, name)) return fail(EINVAL, "{}: is in the source itself", destination);
   CODECFS_ASSIGN(Partial partial, Partial::begin(destination, identity_of(*source, name, options), options.resume));
   CODECFS_ASSIGN(const CopyUmask umask, CopyUmask::of(name));
-  Result<Converted> done = convert_into(partial, std::move(source), name, std::move(options));
+  Result<Converted> done = convert_into(partial, std::move(source), name, destination, std::move(options));
   if (done) {
     CODECFS_TRY(partial.finish(name));
     return done;

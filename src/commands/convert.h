@@ -18,8 +18,8 @@
 
 namespace codecfs::commands {
 
-enum class DatasetFormat { hdf5, zarr, zarr3, zip };
-/// "hdf5", "zarr", "zarr3", "zip".
+enum class DatasetFormat { hdf5, zarr, zarr3, zip, nczarr };
+/// "hdf5", "zarr", "zarr3", "zip", "nczarr".
 std::optional<DatasetFormat> format_named(std::string_view name);
 std::string_view name_of(DatasetFormat format);
 /// By the ending of the name: .h5, .hdf5, .he5, .nc, .nc4; .zip; else Zarr in the version of the source, or v2.

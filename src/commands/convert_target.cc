@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "backends/api/new_zip.h"
 #include "base/file_io.h"
 #include "base/unique_fd.h"
 
@@ -119,7 +120,44 @@ class CheckingTarget final : public ConvertTarget {
   Result<> finish() override { return {}; }
 };
 
+/// The files of a new archive, whose names are paths from its top.
+class ZipTarget final : public ConvertTarget {
+ public:
+  ZipTarget(std::unique_ptr<NewZip> archive, std::string top) : archive_(std::move(archive)), top_(std::move(top)) {}
+
+  [[nodiscard]] Directory root() const override { return {top_, 0}; }
+  Result<Directory> make_directory(const Directory& parent, const std::string& name) override {
+    Directory made{parent.path + "/" + name, 0};
+    CODECFS_TRY(archive_->add_directory(made.path));
+    return made;
+  }
+  Result<> remove_directory(const Directory&, const Directory& directory, const std::string&) override {
+    archive_->remove_directory(directory.path);
+    return {};
+  }
+  Result<bool> has(const Directory&, const std::string&, uint64_t) override { return false; }
+  Result<> write(const Directory& directory, const std::string& name, Bytes content) override {
+    return archive_->write(directory.path + "/" + name, content);
+  }
+  Result<> make_link(const Directory&, const std::string&, const std::string&) override {
+    return fail(EOPNOTSUPP, "a zip archive has no links");
+  }
+  [[nodiscard]] bool consolidates() const override { return false; }
+  [[nodiscard]] bool keeps_parts() const override { return false; }
+  Result<> finish() override { return archive_->finish(); }
+
+ private:
+  const std::unique_ptr<NewZip> archive_;
+  const std::string top_;
+};
+
 }  // namespace
+
+Result<std::unique_ptr<ConvertTarget>> make_zip_target(const std::string& path, const std::string& top) {
+  CODECFS_ASSIGN(auto archive, NewZip::make(path));
+  CODECFS_TRY(archive->add_directory(top));
+  return std::unique_ptr<ConvertTarget>(std::make_unique<ZipTarget>(std::move(archive), top));
+}
 
 std::unique_ptr<ConvertTarget> make_checking_target() { return std::make_unique<CheckingTarget>(); }
 

@@ -36,6 +36,8 @@ class ConvertTarget {
   [[nodiscard]] virtual bool consolidates() const = 0;
   /// How many files are best written at a time, more than there are cores if each waits for a network; 0: one a core.
   [[nodiscard]] virtual size_t files_at_once() const { return 0; }
+  /// Whether finish() makes sense before everything is written: --resume finds it then.
+  [[nodiscard]] virtual bool keeps_parts() const { return true; }
   /// Makes everything durable; the last call.
   virtual Result<> finish() = 0;
 };
@@ -43,6 +45,9 @@ class ConvertTarget {
 /// A directory that exists. `trusts_sizes`: a file in it that has the right size has the right content; false after a
 /// power cut may have come between.
 Result<std::unique_ptr<ConvertTarget>> make_directory_target(const std::string& path, bool trusts_sizes);
+/// A new zip archive at `path`, with all files below the folder `top` and entries for folders, as netCDF-C reads it. It
+/// is written by finish().
+Result<std::unique_ptr<ConvertTarget>> make_zip_target(const std::string& path, const std::string& top);
 /// Takes everything and keeps nothing.
 std::unique_ptr<ConvertTarget> make_checking_target();
 /// A dataset; `tree` must outlive it.

@@ -22,6 +22,9 @@ inline constexpr const char* kFillAttribute = "_FillValue";
 struct Attribute {
   std::string name;
   JsonValue value;
+  /// The type in the source, as NCZarr names it: "<i2", ">S1" for characters, "|S7" for strings. Empty if the source
+  /// does not tell one that NCZarr has.
+  std::string type = {};
 };
 
 /// The ids of filters of HDF5 that have a meaning of their own here.
@@ -73,6 +76,9 @@ struct Variable {
   /// fill_value, HDF5's undefined fill value and H5D_FILL_TIME_NEVER). So a chunk that is written must be stored even
   /// if all its elements equal `fill`.
   bool is_fill_undefined = false;
+  /// The fill value is only that of chunks which are not stored, and does not mark missing data: NCZarr has a fill
+  /// value in any case.
+  bool is_fill_unmarked = false;
   /// {"id": "vlen-utf8"} and similar for object types: decoded chunks still have this encoding. Else null.
   JsonValue object_codec;
 
@@ -80,6 +86,8 @@ struct Variable {
   std::vector<Attribute> attributes;  // those that are shown, in the source's order, without _ARRAY_DIMENSIONS
   // one name per dimension; none if the source does not store names, or not for all of them
   std::optional<std::vector<std::string>> dimensions;
+  /// The paths of the dimensions to which an NCZarr array refers ("/g/x").
+  std::optional<std::vector<std::string>> dimension_paths;
   /// The dimension_names of Zarr v3 if at least one is null; `dimensions` is none then.
   std::optional<OptionalNames> some_dimensions;
 

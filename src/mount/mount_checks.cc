@@ -118,4 +118,12 @@ Result<> check_created_format(const std::string& source, std::string_view create
               create, source, format);
 }
 
+Result<> check_is_nczarr(const std::string& source, Source& store) {
+  if (store.root().kind == EntryKind::group) {
+    CODECFS_ASSIGN(const auto members, store.nczarr_members(store.root().object));
+    if (members) return {};
+  }
+  return fail(EEXIST, "-o create=nczarr: {} exists already and is plain Zarr; mount it without create", source);
+}
+
 }  // namespace codecfs::mount

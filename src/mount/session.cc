@@ -296,7 +296,10 @@ Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& 
   fs::UnmountNotifier unmount_notifier;  // must outlive the source
   CODECFS_ASSIGN(std::unique_ptr<Source> source, open_mounted(options, mountpoint));
   const std::string format = source->format();
-  if (!options.create.empty() && !is_new) CODECFS_TRY(check_created_format(options.source, options.create, format));
+  if (!options.create.empty() && !is_new) {
+    CODECFS_TRY(check_created_format(options.source, options.create, format));
+    if (options.create == "nczarr") CODECFS_TRY(check_is_nczarr(options.source, *source));
+  }
   const fs::View view = options.view.value_or(fs::default_view(*source));
   const Result<> writable = source->writable();
   if (!options.read_only && !options.adaptation.is_any() && !writable)

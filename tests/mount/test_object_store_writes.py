@@ -455,7 +455,7 @@ def test_renaming_is_refused(v2, server, remote):
     assert not requests_of(server, "PUT", "DELETE")
 
 
-@pytest.mark.parametrize("form,file", [("zarr", ".zgroup"), ("zarr3", "zarr.json")])
+@pytest.mark.parametrize("form,file", [("zarr", ".zgroup"), ("zarr3", "zarr.json"), ("nczarr", ".zattrs")])
 def test_a_new_store(form, file, server, remote, objects, tmp_path):
     there = remote("made.zarr", f"create={form}")
     os.setxattr(there.path, "user.title", b"new")
@@ -474,7 +474,7 @@ def test_a_new_store(form, file, server, remote, objects, tmp_path):
 # --- convert
 
 
-@pytest.mark.parametrize("form", ["zarr", "zarr3"])
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "nczarr"])
 def test_convert_into_a_bucket(form, server, objects, tmp_path):
     source = tmp_path / "source.h5"
     with h5py.File(source, "w") as file:
@@ -486,6 +486,10 @@ def test_convert_into_a_bucket(form, server, objects, tmp_path):
     same = codecfs(server, "compare", source, url)
     assert same.returncode == 0, same.stdout + same.stderr
     assert not (objects / "some/where.zarr/.codecfs-partial.json").exists()
+    if form == "nczarr":
+        assert codecfs(server, "convert", "--format", form, source, tmp_path / "here").returncode == 0
+        told = subprocess.run(["diff", "-r", objects / "some/where.zarr", tmp_path / "here"], capture_output=True, text=True)
+        assert told.stdout + told.stderr == "" and "_nczarr_superblock" in (tmp_path / "here/.zattrs").read_text()
     again = codecfs(server, "convert", "--format", form, source, url)
     assert again.returncode != 0 and "exists" in again.stderr
     assert "only Zarr" in codecfs(server, "convert", source, f"s3://{BUCKET}/x.nc").stderr

@@ -44,6 +44,10 @@ class AdaptedSource final : public Source {
   }
   Result<Entry> find(ObjectId group, std::string_view name) override { return source_->find(group, name); }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override { return source_->group_attributes(group); }
+  Result<std::optional<NczarrMembers>> nczarr_members(ObjectId group) override {
+    return source_->nczarr_members(group);
+  }
+  Result<std::vector<GroupDimension>> dimensions(ObjectId group) override { return source_->dimensions(group); }
   Result<UniqueFd> open_file(ObjectId file) override { return source_->open_file(file); }
   Result<std::shared_ptr<const ContentReader>> open_content(ObjectId file) override {
     return source_->open_content(file);

@@ -25,6 +25,19 @@ struct Entry {
   std::string target;   // of symlinks: relative to the directory that holds the entry
 };
 
+/// A dimension that a group defines, in formats where arrays refer to dimensions (netCDF).
+struct GroupDimension {
+  std::string name;
+  uint64_t length = 0;
+  bool is_unlimited = false;
+};
+
+/// The members of a group that netCDF-C knows.
+struct NczarrMembers {
+  std::vector<std::string> arrays;
+  std::vector<std::string> groups;
+};
+
 /// A member of a group that cannot be read, so that its kind is not known.
 struct UnreadableMember {
   std::string name;  // as Entry::name

@@ -332,10 +332,11 @@ Result<std::string> recover_source(const std::string& path) {
 }
 
 Result<bool> create_remote_source(const std::string& text, std::string_view format) {
-  if (format != "zarr" && format != "zarr3")
-    return fail(EROFS, "{}: only zarr and zarr3 can be created in an object store, not {}", remote::shown_url(text),
-                format);
+  if (format != "zarr" && format != "zarr3" && format != "nczarr")
+    return fail(EROFS, "{}: only zarr, zarr3 and nczarr can be created in an object store, not {}",
+                remote::shown_url(text), format);
   CODECFS_ASSIGN(const ObjectPlace place, object_to_write(text));
+  if (format == "nczarr") return create_nczarr_objects(*place.client, place.key);
   return create_zarr_objects(*place.client, place.key, format == "zarr3");
 }
 
@@ -351,7 +352,9 @@ Result<> create_source(const std::string& path, std::string_view format) {
   if (format == "zarr") return create_zarr(path);
   if (format == "zarr3") return create_zarr3(path);
   if (format == "zip") return create_zarr_zip(path);
-  return fail(EINVAL, "\"{}\" is not a format in which a source can be created; use hdf5, zarr, zarr3 or zip", format);
+  if (format == "nczarr") return create_nczarr(path);
+  return fail(EINVAL, "\"{}\" is not a format in which a source can be created; use hdf5, zarr, zarr3, zip or nczarr",
+              format);
 }
 
 }  // namespace codecfs

@@ -121,11 +121,12 @@ struct SourceCheck {
 Result<SourceCheck> check_source(const std::string& path);
 Result<std::string> recover_source(const std::string& path);
 
-/// Creates an empty source, "hdf5", "zarr", "zarr3" (Zarr v3) or "zip" (Zarr in a zip archive). EEXIST if the path
+/// Creates an empty source, "hdf5", "zarr", "zarr3" (Zarr v3), "zip" (Zarr in a zip archive) or "nczarr" (Zarr v2 in
+/// netCDF-C's form). EEXIST if the path
 /// exists, EINVAL for another format.
 Result<> create_source(const std::string& path, std::string_view format);
-/// The same at the URL of an object store, "zarr" or "zarr3". False if there is a store already; EEXIST if there are
-/// other objects; EROFS.
+/// The same at the URL of an object store, "zarr", "zarr3" or "nczarr". False if there is a store already; EEXIST if
+/// there are other objects; EROFS.
 Result<bool> create_remote_source(const std::string& url, std::string_view format);
 
 /// "libhdf5 1.10.8": the libraries of the backends with their versions, for --version.

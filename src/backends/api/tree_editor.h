@@ -31,6 +31,9 @@ class TreeEditor {
 
   /// ENOTDIR if `group` is not a group; EEXIST.
   virtual Result<Entry> make_group(ObjectId, std::string_view) { return not_changeable(); }
+  /// Creates the dimensions that the group does not have, in formats where arrays refer to dimensions; elsewhere, and
+  /// for names that are in use, does nothing. EINVAL for names that the format does not have.
+  virtual Result<> define_dimensions(ObjectId, std::span<const GroupDimension>) { return {}; }
   /// Creates a variable with this type, grid (all chunks absent), fill value, attributes and dimension names;
   /// Variable::filters as for set_filters(), Variable::max_shape if the format supports it. Replaces an empty group of
   /// that name. EEXIST; ENOTEMPTY for a group that is not empty.

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -42,6 +43,10 @@ class TreeReader {
   /// One member of a group. ENOENT.
   virtual Result<Entry> find(ObjectId group, std::string_view name) = 0;
   virtual Result<std::vector<Attribute>> group_attributes(ObjectId group) = 0;
+  /// The dimensions that a group defines, in their order. Empty where arrays only name their dimensions.
+  virtual Result<std::vector<GroupDimension>> dimensions(ObjectId) { return std::vector<GroupDimension>(); }
+  /// None, but for the groups of an NCZarr store.
+  virtual Result<std::optional<NczarrMembers>> nczarr_members(ObjectId) { return std::optional<NczarrMembers>(); }
   /// All metadata of a variable. Built at each call; callers cache it, and must fetch it again after each call that
   /// changes the variable's metadata.
   virtual Result<VariablePtr> variable(ObjectId variable) = 0;

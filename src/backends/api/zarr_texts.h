@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/api/object.h"
 #include "base/result.h"
 #include "filters/core/zarr3_codecs.h"
 #include "model/variable.h"
@@ -18,6 +19,10 @@ namespace codecfs::zarr_texts {
 Result<Variable> parse_zarray(std::string_view text);
 /// The dimension names that netCDF-C (since 4.9.3) stores in a .zattrs.
 std::optional<std::vector<std::string>> nczarr_dimensions(const Json& zattrs);
+/// The dimensions that netCDF-C (since 4.9.3) stores in the .zattrs of a group.
+std::vector<GroupDimension> group_dimensions(const Json& zattrs);
+/// Attribute::type of an attribute, if netCDF-C has recorded it in this .zattrs.
+std::string attribute_type(const Json& zattrs, std::string_view name);
 /// Whether netCDF-C uses an attribute (or key) internally.
 bool is_nczarr_key(std::string_view name);
 /// Succeeds, or returns why the text is not a .zgroup of Zarr v2.

@@ -34,6 +34,10 @@ class DatasetCalls : public Source {
   Result<std::vector<Attribute>> group_attributes(ObjectId id) override {
     return reading<&Source::group_attributes>(id);
   }
+  Result<std::vector<GroupDimension>> dimensions(ObjectId id) override { return reading<&Source::dimensions>(id); }
+  Result<std::optional<NczarrMembers>> nczarr_members(ObjectId id) override {
+    return reading<&Source::nczarr_members>(id);
+  }
   Result<VariablePtr> variable(ObjectId id) override { return reading<&Source::variable>(id); }
   Result<std::vector<std::string>> missing_sources(ObjectId id) override {
     return reading<&Source::missing_sources>(id);
@@ -113,6 +117,9 @@ class DatasetCalls : public Source {
   Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view to_name) override;
   Result<> set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> remove) override {
     return writing<&Source::set_attributes>(id, set, remove);
+  }
+  Result<> define_dimensions(ObjectId id, std::span<const GroupDimension> dimensions) override {
+    return writing<&Source::define_dimensions>(id, dimensions);
   }
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
     return writing<&Source::set_dimensions>(id, names);

@@ -32,6 +32,7 @@ enum class Call : uint32_t {
   overview,
   find,
   group_attributes,
+  dimensions,
   variable,
   variable_attributes,
   facts,
@@ -56,6 +57,7 @@ enum class Call : uint32_t {
   change_in_bulk,
   // These begin with the number of the edit (SharedState::edit).
   make_group,
+  define_dimensions,
   make_variable,
   make_link,
   remove,

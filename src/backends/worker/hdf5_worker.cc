@@ -154,6 +154,7 @@ class Work {
       case Call::overview: return run(in, out, &Source::overview);
       case Call::find: return run(in, out, &Source::find);
       case Call::group_attributes: return run(in, out, &Source::group_attributes);
+      case Call::dimensions: return run(in, out, &Source::dimensions);
       case Call::variable: return run(in, out, &Source::variable);
       case Call::variable_attributes: return run(in, out, &Source::variable_attributes);
       case Call::missing_sources: return run(in, out, &Source::missing_sources);
@@ -177,6 +178,7 @@ class Work {
       case Call::begin_writing_to: return run(in, out, &Source::begin_writing_to);
       case Call::change_in_bulk: return run(in, out, &Source::change_in_bulk);
       case Call::make_group: return edit(in, out, &Source::make_group);
+      case Call::define_dimensions: return edit(in, out, &Source::define_dimensions);
       case Call::make_variable: return edit(in, out, &Source::make_variable);
       case Call::make_link: return edit(in, out, &Source::make_link);
       case Call::remove: return edit(in, out, &Source::remove);

@@ -77,6 +77,9 @@ class IsolatedHdf5 final : public Source {
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
     return client_.call<std::vector<Attribute>>(Call::group_attributes, group);
   }
+  Result<std::vector<GroupDimension>> dimensions(ObjectId group) override {
+    return client_.call<std::vector<GroupDimension>>(Call::dimensions, group);
+  }
   Result<VariablePtr> variable(ObjectId id) override { return client_.call<VariablePtr>(Call::variable, id); }
   Result<std::vector<Attribute>> variable_attributes(ObjectId id) override {
     return client_.call<std::vector<Attribute>>(Call::variable_attributes, id);
@@ -187,6 +190,9 @@ class IsolatedHdf5 final : public Source {
   }
   Result<Entry> make_group(ObjectId group, std::string_view name) override {
     return edit<Entry>(Call::make_group, group, name);
+  }
+  Result<> define_dimensions(ObjectId group, std::span<const GroupDimension> dimensions) override {
+    return edit<void>(Call::define_dimensions, group, dimensions);
   }
   Result<Entry> make_variable(ObjectId group, std::string_view name, const Variable& variable) override {
     return edit<Entry>(Call::make_variable, group, name, variable);

@@ -29,6 +29,13 @@ void Encoder::put(const Entry& entry) {
 void Encoder::put(const Attribute& attribute) {
   put(attribute.name);
   put(attribute.value);
+  put(attribute.type);
+}
+
+void Encoder::put(const GroupDimension& dimension) {
+  put(dimension.name);
+  put(dimension.length);
+  put(dimension.is_unlimited);
 }
 
 void Encoder::put(const FilterStage& stage) {
@@ -77,6 +84,7 @@ void Encoder::put(const Variable& variable) {
   put(variable.fill_value);
   put_bytes(variable.fill);
   put(variable.is_fill_undefined);
+  put(variable.is_fill_unmarked);
   put(variable.object_codec);
   put(variable.filters);
   put(variable.attributes);
@@ -152,6 +160,13 @@ void Decoder::get(Entry& entry) {
 void Decoder::get(Attribute& attribute) {
   get(attribute.name);
   get(attribute.value);
+  get(attribute.type);
+}
+
+void Decoder::get(GroupDimension& dimension) {
+  get(dimension.name);
+  get(dimension.length);
+  get(dimension.is_unlimited);
 }
 
 void Decoder::get(FilterStage& stage) {
@@ -209,6 +224,7 @@ void Decoder::get(Variable& variable) {
   get(variable.fill_value);
   get_bytes(variable.fill);
   get(variable.is_fill_undefined);
+  get(variable.is_fill_unmarked);
   get(variable.object_codec);
   get(variable.filters);
   get(variable.attributes);

@@ -58,6 +58,7 @@ class Encoder {
     put(members.unreadable);
   }
   void put(const Attribute& attribute);
+  void put(const GroupDimension& dimension);
   void put(const FilterStage& stage);
   void put(const DataType& type);
   void put(const TypeMember& member);
@@ -157,6 +158,7 @@ class Decoder {
     get(members.unreadable);
   }
   void get(Attribute& attribute);
+  void get(GroupDimension& dimension);
   void get(FilterStage& stage);
   void get(DataType& type);
   void get(TypeMember& member);

@@ -135,6 +135,7 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
     }
     sort_dimensions(now, rank, has_names, *written);
   } else {
+    if (!written->defined.empty()) CODECFS_TRY(source.define_dimensions(node.object, written->defined));
     CODECFS_ASSIGN(now, source.group_attributes(node.object));
     const bool stays_group = !mount_.overlay.state_of(node).hidden.contains(FileKind::zgroup);
     if (stays_group && written->dimensions)
@@ -185,8 +186,10 @@ Result<> MetadataEditor::apply_zarray(Ino directory, std::string_view text, cons
     return fail(EINVAL, "{}: \"{}\" of a variable cannot be changed from {} to {}; make another variable", node.path,
                 key, print_json(stands), print_json(asked));
   };
-  const Json stands = zarray_json(now);
-  const Json asked = zarray_json(*wanted);
+  Json stands = zarray_json(now);
+  Json asked = zarray_json(*wanted);
+  stands["dtype"] = print_dtype(now.type);  // of characters in NCZarr both say more
+  asked["dtype"] = print_dtype(wanted->type);
   for (const char* key : {"dtype", "chunks", "filters"})
     if (print_json(stands[key]) != print_json(asked[key])) return unchangeable(key, stands[key], asked[key]);
   const bool same_fill = now.fill_value.is_null() == wanted->fill_value.is_null() &&

@@ -37,6 +37,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       coherent(options.coherent),
       consolidates_groups(options.consolidates_groups),
       portable(options.portable),
+      tells_types(options.tells_types),
       nodelete(options.nodelete),
       has_other_users(options.has_other_users),
       mountpoint(options.mountpoint),
@@ -52,7 +53,10 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
           [this](const ChunkPlace& chunk) { return decoder.base_of(chunk); },
           [this](const ChunkPlace& chunk) { return check_place(nodes, dataset, chunk); },
           [this](const ChunkPlace& chunk) { changed_outside(chunk); }),
-      read_ahead(options.cache_bytes / 2, dataset.source().reads_at_once()) {}
+      read_ahead(options.cache_bytes / 2, dataset.source().reads_at_once()) {
+  if (options.shows_fill_of_big_endian) dataset.show_fill_of_big_endian();
+}
+
 Result<Place> MountContext::place_of(Ino ino) {
   CODECFS_ASSIGN(const Place place, nodes.at(ino));
   if (place.node->kind != NodeKind::scratch) return place;

@@ -48,15 +48,17 @@ struct FilesystemOptions {
   uint64_t cache_bytes = uint64_t{64} << 20;
   filters::FilterRules rules = {};
   WriteBack::Options write_back = {};
-  bool read_only = true;                // -o ro; a source that cannot be written is read-only too
-  View view = View::decoded;            // the view that the root of the mount shows
-  bool coherent = false;                // -o coherent: changes of the source by other programs become visible
-  bool consolidates_groups = true;      // in views of Zarr v3 not only the root has consolidated metadata
-  bool portable = false;                // -o portable: encoded3 has only codecs that every reader of Zarr v3 has
-  bool nodelete = false;                // -o nodelete: variables and groups cannot be removed
-  bool has_other_users = false;         // -o allow_other: users without the right to read all of the source
-  std::string mountpoint = {};          // absolute; link targets below it are inside the mount
-  MakeReferences make_references = {};  // for `.codecfs/references.json`; none: there is no such file
+  bool read_only = true;            // -o ro; a source that cannot be written is read-only too
+  View view = View::decoded;        // the view that the root of the mount shows
+  bool coherent = false;            // -o coherent: changes of the source by other programs become visible
+  bool consolidates_groups = true;  // in views of Zarr v3 not only the root has consolidated metadata
+  bool portable = false;            // -o portable: encoded3 has only codecs that every reader of Zarr v3 has
+  bool tells_types = false;         // metadata files of v2 say more than Zarr does: put_types() of metadata_files.h
+  bool shows_fill_of_big_endian = false;  // see Dataset
+  bool nodelete = false;                  // -o nodelete: variables and groups cannot be removed
+  bool has_other_users = false;           // -o allow_other: users without the right to read all of the source
+  std::string mountpoint = {};            // absolute; link targets below it are inside the mount
+  MakeReferences make_references = {};    // for `.codecfs/references.json`; none: there is no such file
 };
 
 struct MountContext {
@@ -104,6 +106,7 @@ struct MountContext {
   const bool coherent;
   const bool consolidates_groups;
   const bool portable;
+  const bool tells_types;
   const bool nodelete;
   const bool has_other_users;
   const std::string mountpoint;

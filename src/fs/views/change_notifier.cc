@@ -146,9 +146,11 @@ void ChangeNotifier::metadata_changed(const Node& node, bool wait) {
   for (const Node* shown : mount_.nodes.in_all_views(node)) {
     for (const NamedFile& file : files_of(*shown))
       if (!shows_arrays(shown->view)) changed.push_back(shown->ino(file.kind));
-    for (const Node* above : mount_.nodes.above(*shown))
+    for (const Node* above : mount_.nodes.above(*shown)) {
       mount_.metadata_given.take(dataset, above->ino(is_zarr3(above->view) ? FileKind::zarr_json : FileKind::zmetadata),
                                  tell);
+      mount_.metadata_given.take(dataset, above->ino(FileKind::zattrs), tell);  // names its members in NCZarr
+    }
   }
   // Invalidations keep their order, so waiting for the last one waits for all.
   for (size_t i = 0; i < changed.size(); ++i) text_changed(changed[i], wait && i + 1 == changed.size());

@@ -1,6 +1,7 @@
 #include "fs/views/dataset.h"
 
 #include <filesystem>
+#include <ranges>
 #include <unordered_map>
 
 #include "base/log.h"
@@ -168,6 +169,9 @@ Result<VariableViewPtr> Dataset::variable(ObjectId id) {
   if (const Result<std::string> spec = filters::print_filter_spec(facts->filters))
     view->filter = make_text(spec->empty() ? "none\n" : *spec + "\n");
   view->codecs = make_text(print_json(filters::print_codecs(facts->filters)) + "\n");
+  const bool is_swapped =
+      facts->type.order == ByteOrder::big && !std::ranges::equal(facts->fill, facts->fill | std::views::reverse);
+  view->shows_fill = shows_fill_of_big_endian_ && is_swapped;
   view->facts = std::move(facts);
   variables_.put_if(id, view, memory_estimate(*view->facts) + view->zarray->size() + view->codecs->size(),
                     [&] { return changes_ == changes; });
@@ -187,9 +191,17 @@ Text Dataset::zgroup() {
   return text;
 }
 
-Result<Text> Dataset::zattrs(ObjectId group) {
+Result<Text> Dataset::zattrs(ObjectId group, bool with_types) {
   CODECFS_ASSIGN(const std::vector<Attribute> attributes, source_->group_attributes(group));
-  return make_text(file_text(zattrs_json(std::span(attributes))));
+  Json json = zattrs_json(std::span(attributes));
+  CODECFS_ASSIGN(const auto members, source_->nczarr_members(group));
+  if (with_types || members) {
+    put_types(json, attributes);
+    CODECFS_ASSIGN(const std::vector<GroupDimension> dimensions, source_->dimensions(group));
+    put_dimensions(json, dimensions);
+    if (members) put_members(json, *members, group == source_->root().object);
+  }
+  return make_text(file_text(json));
 }
 
 Result<Text> Dataset::zmetadata(ObjectId group) {

@@ -29,7 +29,10 @@ struct VariableView {
 
   /// Zarr readers return uninitialised memory for absent chunks if fill_value is null, so absent chunks are then shown
   /// as files of fill.
-  [[nodiscard]] bool shows_absent_chunks() const { return facts->fill_value.is_null() && !facts->unreadable; }
+  [[nodiscard]] bool shows_absent_chunks() const {
+    return (facts->fill_value.is_null() || shows_fill) && !facts->unreadable;
+  }
+  bool shows_fill = false;  // Dataset::show_fill_of_big_endian()
 };
 
 using VariableViewPtr = std::shared_ptr<const VariableView>;
@@ -47,9 +50,12 @@ class Dataset {
   VariableViewPtr known(ObjectId id) { return variables_.get(id); }
   /// With attributes and dimension names. Callers check Variable::unreadable_attributes.
   Result<VariablePtr> described(ObjectId id);
+  /// From now on, chunks of big-endian variables are shown that are not stored: netCDF-C, up to 4.10.1, swaps the bytes
+  /// of the fill value that it takes in their place in NCZarr. Not thread-safe.
+  void show_fill_of_big_endian() { shows_fill_of_big_endian_ = true; }
   /// The texts of a group's files.
   static Text zgroup();
-  Result<Text> zattrs(ObjectId group);
+  Result<Text> zattrs(ObjectId group, bool with_types);
   /// Whether all readers of group `whole` may read `part`, by the owners and modes of both. Always, where only
   /// one user reads.
   [[nodiscard]] bool is_as_readable(ObjectId part, ObjectId whole) const;
@@ -76,6 +82,7 @@ class Dataset {
  private:
   const std::unique_ptr<Source> source_;
   const bool has_other_users_;
+  bool shows_fill_of_big_endian_ = false;
   std::atomic<uint64_t> changes_ = 0;
   LruMap<ObjectId, VariableView> variables_{512, kMaxHeld};
   LruMap<ObjectId, Variable> described_{64, kMaxHeld};

@@ -42,6 +42,9 @@ Json zarray_json(const Variable& variable) {
   json["zarr_format"] = 2;
   json["shape"] = variable.grid.shape();
   json["dtype"] = print_dtype(variable.type);
+  // For netCDF-C "|S1" is a string of length one.
+  if (variable.dimension_paths && variable.type.kind == TypeKind::string && variable.type.size == 1)
+    json["dtype"] = ">S1";
   json["chunks"] = variable.grid.chunks();
   json["fill_value"] = variable.fill_value;
   json["order"] = "C";
@@ -70,7 +73,51 @@ Json zattrs_json(std::span<const Attribute> attributes) {
 Json zattrs_json(const Variable& variable) {
   Json json = zattrs_json(std::span(variable.attributes));
   if (variable.dimensions) json["_ARRAY_DIMENSIONS"] = *variable.dimensions;
+  if (!variable.dimension_paths) return json;
+  put_types(json, variable.attributes);
+  Json& array = json["_nczarr_array"] = Json{{"dimension_references", *variable.dimension_paths}};
+  if (variable.grid.rank() == 0) array["scalar"] = 1;
+  array["storage"] = "chunked";
   return json;
+}
+
+void put_types(Json& zattrs, std::span<const Attribute> attributes) {
+  Json types = Json::object();
+  for (const Attribute& attribute : attributes)
+    if (!attribute.type.empty()) append_member(types, attribute.name, attribute.type);
+  if (!types.empty()) zattrs["_nczarr_attr"] = Json{{"types", std::move(types)}};
+}
+
+void put_members(Json& zattrs, const NczarrMembers& members, bool is_root) {
+  Json& group = zattrs["_nczarr_group"];
+  if (!group.is_object()) group = Json{{"dimensions", Json::object()}};
+  group["arrays"] = members.arrays;
+  group["groups"] = members.groups;
+  if (is_root) zattrs["_nczarr_superblock"] = Json{{"version", "2.0.0"}};
+}
+
+void put_dimensions(Json& zattrs, std::span<const GroupDimension> dimensions) {
+  if (dimensions.empty()) return;
+  Json list = Json::object();
+  for (const GroupDimension& one : dimensions) {
+    Json length = one.length;
+    if (one.is_unlimited) length = {{"size", one.length}, {"unlimited", 1}};
+    append_member(list, one.name, std::move(length));
+  }
+  zattrs["_nczarr_group"] = Json{{"dimensions", std::move(list)}};
+}
+
+void put_limits(Json& zarray, const Variable& variable) {
+  if (!variable.max_shape.empty()) {
+    Json limits = Json::array();
+    for (size_t d = 0; d < variable.max_shape.size(); ++d) {
+      const auto& most = variable.max_shape[d];
+      // HDF5 has no chunks that are longer than a limit.
+      limits.push_back(most ? Json(std::max(*most, variable.grid.chunks()[d])) : Json());
+    }
+    zarray["_maxshape"] = std::move(limits);
+  }
+  if (variable.is_fill_unmarked) zarray["_fillmark"] = false;
 }
 
 Json zgroup_json() {
@@ -110,6 +157,7 @@ Result<Variable> parse_zarray(std::string_view text, bool with_codecs) {
   if (const Json limits = member(json, "_maxshape"); !limits.is_null()) {
     CODECFS_ASSIGN(variable.max_shape, parse_max_shape(limits, variable.grid.shape()));
   }
+  if (member(json, "_fillmark") == false) variable.is_fill_unmarked = true;
   return variable;
 }
 
@@ -123,13 +171,14 @@ Result<WrittenAttributes> parse_zattrs(std::string_view text) {
 Result<WrittenAttributes> written_attributes(Json json) {
   WrittenAttributes written;
   written.dimensions = zarr_texts::nczarr_dimensions(json);
+  written.defined = zarr_texts::group_dimensions(json);
   const auto is_name = [](const Json& item) { return item.is_string(); };
   const Json names = member(json, kDimensions);
   const bool are_names = names.is_array() && std::ranges::all_of(names, is_name);
   if (are_names) written.dimensions = names.get<std::vector<std::string>>();
-  for (auto& [name, value] : json.get_ref<Json::object_t&>())
+  for (const auto& [name, value] : json.items())
     if ((name != kDimensions || !are_names) && name != "_NCProperties" && !zarr_texts::is_nczarr_key(name))
-      written.attributes.push_back({name, std::move(value)});
+      written.attributes.push_back({name, value, zarr_texts::attribute_type(json, name)});
   return written;
 }
 

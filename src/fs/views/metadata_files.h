@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/api/object.h"
 #include "base/result.h"
 #include "model/variable.h"
 
@@ -16,9 +17,17 @@ namespace codecfs::fs {
 Json zarray_json(const Variable& variable);
 /// The same for chunks that are encoded with this pipeline of codecs.
 Json zarray_json(const Variable& variable, std::span<const FilterStage> chain);
-/// Attributes with "_ARRAY_DIMENSIONS" last.
+/// Attributes with "_ARRAY_DIMENSIONS" last. Of an NCZarr array with what netCDF-C adds, so that it reads a copy with
+/// all types.
 Json zattrs_json(const Variable& variable);
 Json zattrs_json(std::span<const Attribute> attributes);
+/// Adds what Zarr has no form for and a new variable of HDF5 or NCZarr can have: types of attributes and the dimensions
+/// of groups, in netCDF-C's form; to a .zarray "_maxshape", and "_fillmark" if the fill value does not mark missing
+/// data.
+void put_types(Json& zattrs, std::span<const Attribute> attributes);
+void put_members(Json& zattrs, const NczarrMembers& members, bool is_root);
+void put_dimensions(Json& zattrs, std::span<const GroupDimension> dimensions);
+void put_limits(Json& zarray, const Variable& variable);
 Json zgroup_json();
 /// Instead of attributes that cannot be read: the attribute "_Error". Readers take the data all the same.
 Json unreadable_json(const Error& error);
@@ -26,9 +35,10 @@ Json unreadable_json(const Error& error);
 std::string file_text(const Json& json);
 
 /// The variable that a written .zarray describes: type, grid, fill value, object codec, and max_shape if it has
-/// "_maxshape" (a list of lengths, null for an unlimited dimension); dimension names if netCDF-C wrote them. EINVAL
-/// with a reason for what this tree does not support: Fortran order, another separator, and a compressor, except in
-/// views with encoded chunks (`with_codecs`), for which it is returned in Variable::filters.
+/// "_maxshape" (a list of lengths, null for an unlimited dimension), is_fill_unmarked if "_fillmark" is false;
+/// dimension names if netCDF-C wrote them. EINVAL with a reason for what this tree does not support: Fortran order,
+/// another separator, and a compressor, except in views with encoded chunks (`with_codecs`), for which it is returned
+/// in Variable::filters.
 Result<Variable> parse_zarray(std::string_view text, bool with_codecs = false);
 
 /// The attribute with the names of the dimensions in Zarr v2. Another value than a list with a name for each dimension
@@ -38,6 +48,7 @@ inline constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
 struct WrittenAttributes {
   std::vector<Attribute> attributes;                   // without netCDF-C's own keys
   std::optional<std::vector<std::string>> dimensions;  // from kDimensions, if that is a list of names
+  std::vector<GroupDimension> defined = {};            // by a group, in netCDF-C's form
 };
 /// The attributes in a JSON object. EINVAL.
 Result<WrittenAttributes> written_attributes(Json object);

@@ -42,19 +42,28 @@ Result<Text> MetadataView::text_of(const Node& node, FileKind file) {
     case FileKind::zarr_json: return zarr_json_of(node);
     default: break;
   }
-  if (node.kind == NodeKind::group && file == FileKind::zattrs) return mount_.dataset.zattrs(node.object);
+  if (node.kind == NodeKind::group && file == FileKind::zattrs)
+    return mount_.dataset.zattrs(node.object, mount_.tells_types);
   if (node.kind != NodeKind::variable) return not_there();
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
   switch (file) {
     case FileKind::zarray: {
-      if (node.view == View::decoded) return view->zarray;
-      CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
-      return form->zarray;
+      Text text = view->zarray;
+      if (node.view != View::decoded) {
+        CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
+        text = form->zarray;
+      }
+      if (!mount_.tells_types) return text;
+      CODECFS_ASSIGN(Json json, parse_json(*text));
+      put_limits(json, *view->facts);
+      return std::make_shared<const std::string>(file_text(json));
     }
     case FileKind::zattrs: {
       CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
       if (variable->unreadable_attributes) return std::unexpected(*variable->unreadable_attributes);
-      return std::make_shared<const std::string>(file_text(zattrs_json(*variable)));
+      Json json = zattrs_json(*variable);
+      if (mount_.tells_types) put_types(json, variable->attributes);
+      return std::make_shared<const std::string>(file_text(json));
     }
     case FileKind::codecs: return is_zarr3(node.view) ? view->codecs3() : view->codecs;
     case FileKind::filter:
@@ -69,7 +78,8 @@ void MetadataView::note_given(const Node& node, FileKind file) {
   if (!mount_.kernel->has_kernel() || mount_.read_only) return;
   const bool is_of_variable = file == FileKind::zarray || file == FileKind::zattrs || file == FileKind::zarr_json;
   const bool is_shared = node.kind == NodeKind::variable && is_of_variable && mount_.dataset.source().shares_metadata();
-  if (is_shared || is_consolidated(node, file))
+  const bool has_members = node.kind == NodeKind::group && file == FileKind::zattrs;  // in NCZarr
+  if (is_shared || has_members || is_consolidated(node, file))
     mount_.metadata_given.add(mount_.nodes.dataset_of(node), node.ino(file));
 }
 

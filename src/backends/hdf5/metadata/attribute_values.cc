@@ -277,7 +277,8 @@ struct AttributeCollector {
     } else if (!*value) {
       log::debug("{}: attribute \"{}\" is left out: its type has no JSON form", object, name);
     } else {
-      attributes.push_back({escape_attribute_name(name), std::move(**value)});
+      std::string type = nczarr_type(attribute.get(), **value);
+      attributes.push_back({escape_attribute_name(name), std::move(**value), std::move(type)});
     }
   }
 };
@@ -308,6 +309,28 @@ bool is_hidden_attribute(std::string_view name, const AttributeRules& rules) {
 
 Result<std::optional<Json>> read_attribute(hid_t attribute, const AttributeRules& rules) {
   return read_value(attribute, rules.netcdf);
+}
+
+std::string nczarr_type(hid_t attribute, const Json& value) {
+  const Handle type(H5Aget_type(attribute));
+  const size_t size = H5Tget_size(type.get());
+  const bool is_power = size == 1 || size == 2 || size == 4 || size == 8;
+  switch (H5Tget_class(type.get())) {
+    case H5T_INTEGER:
+      if (!is_power) return {};
+      return fmt::format("{}{}{}", size == 1 ? '|' : '<', H5Tget_sign(type.get()) == H5T_SGN_2 ? 'i' : 'u', size);
+    case H5T_FLOAT: return size == 4 || size == 8 ? fmt::format("<f{}", size) : std::string();
+    case H5T_STRING: {
+      const Handle space(H5Aget_space(attribute));
+      // As netCDF-C reads them: texts of a fixed length are characters where there is one, else strings.
+      if (H5Tis_variable_str(type.get()) <= 0 && H5Sget_simple_extent_type(space.get()) != H5S_SIMPLE) return ">S1";
+      size_t longest = 1;
+      for (const Json& item : value.is_array() ? value : Json::array({value}))
+        if (item.is_string()) longest = std::max(longest, item.get_ref<const std::string&>().size());
+      return fmt::format("|S{}", longest);
+    }
+    default: return {};
+  }
 }
 
 // libhdf5 1.10 crashes when it collects attributes in a table, of which one is damaged. It does so for attributes in

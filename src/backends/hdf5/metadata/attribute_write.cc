@@ -37,8 +37,8 @@ bool is_kept(std::string_view name, const AttributeRules& rules) {
 // Builds the new value of one attribute; `old` is the existing attribute, if any.
 class ValueBuilder {
  public:
-  ValueBuilder(const AttributeRules& rules, hid_t old, const Json& json)
-      : rules_(rules), old_(old), json_(json), dims_(depth_of(json)) {
+  ValueBuilder(const AttributeRules& rules, hid_t old, const Attribute& attribute)
+      : rules_(rules), old_(old), json_(attribute.value), given_(attribute.type), dims_(depth_of(json_)) {
     if (old_ < 0) return;
     old_type_ = Handle(H5Aget_type(old_));
     old_space_ = Handle(H5Aget_space(old_));
@@ -139,6 +139,7 @@ class ValueBuilder {
     if (!flatten(json_, dims_, items))
       return fail(EINVAL, "its lists are not of one length, or values and lists are mixed");
     if (rules_.netcdf && dims_.size() > 1) return fail(EINVAL, "an attribute of netCDF cannot be a list of lists");
+    if (make_given(items)) return {};
     CODECFS_TRY(choose_type(items));
     value_.memory = Handle(H5Tcopy(value_.type.get()));
     const hid_t type = value_.type.get();
@@ -155,6 +156,45 @@ class ValueBuilder {
     if (!old_type_ || H5Tequal(type, old_type_.get()) <= 0) return {};
     value_.in_place = H5Sextent_equal(value_.space.get(), old_space_.get()) > 0;
     return {};
+  }
+
+  // A value of the type that is given with it; false if there is none, or the value does not fit.
+  bool make_given(std::span<const Json* const> items) {
+    if (given_.size() < 2) return false;
+    const bool is_text = json_.is_string() || (!items.empty() && items[0]->is_string());
+    if (given_ == ">S1" && dims_.empty() && (is_text || json_.is_null())) {
+      if (is_text) choose_characters();
+      if (json_.is_null() || json_.get_ref<const std::string&>().empty()) return make_empty(Handle(H5Tcopy(H5T_C_S1)));
+    } else if (given_[1] == 'S' && is_text) {
+      value_.type = make_text();
+    } else if (const auto known = parse_dtype(given_); known && given_[1] != 'S' && !is_text) {
+      Handle type = make_number(*known);
+      if (!type) return false;
+      if (json_.is_null() || (json_.is_array() && items.empty())) return make_empty(std::move(type));
+      value_.type = std::move(type);
+    } else {
+      return false;
+    }
+    value_.memory = Handle(H5Tget_native_type(value_.type.get(), H5T_DIR_ASCEND));
+    if (!encode(dims_)) return false;
+    set_shape(dims_);
+    return true;
+  }
+
+  // netCDF's attribute without a value.
+  bool make_empty(Handle type) {
+    value_.type = std::move(type);
+    value_.memory = Handle(H5Tcopy(value_.type.get()));
+    value_.space = Handle(H5Screate(H5S_NULL));
+    return true;
+  }
+
+  static Handle make_number(const DataType& type) {
+    const bool is_number = type.kind == TypeKind::signed_int || type.kind == TypeKind::unsigned_int ||
+                           (type.kind == TypeKind::floating && type.size >= sizeof(float));
+    if (!is_number) return Handle();
+    auto made = make_type(type, {});
+    return made ? std::move(*made) : Handle();
   }
 
   Result<> choose_type(std::span<const Json* const> items) {
@@ -194,6 +234,7 @@ class ValueBuilder {
   const AttributeRules& rules_;
   hid_t old_;
   const Json& json_;
+  const std::string& given_;  // Attribute::type
   Dims dims_;
   Handle old_type_;
   Handle old_space_;
@@ -252,7 +293,7 @@ Result<> AttributeChange::set(const Attribute& attribute) {
     const bool one = rules_.netcdf && attribute.value->is_array() && attribute.value->size() == 1;
     if (one && same_value(*shown, (*attribute.value)[0])) return {};
   }
-  auto value = ValueBuilder(rules_, old.get(), attribute.value).build();
+  auto value = ValueBuilder(rules_, old.get(), attribute).build();
   if (!value) return fail(value.error().code, "{}: attribute \"{}\": {}", object_, name, value.error().reason);
   value->name = old ? *raw : unescape_attribute_name(name);
   value->replaces = static_cast<bool>(old);

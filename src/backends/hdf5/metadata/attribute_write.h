@@ -2,7 +2,8 @@
 // Changes attributes: converts JSON to HDF5 values.
 //
 // An attribute with an unchanged value is not written. A changed one keeps its type in the file if the new value fits
-// exactly. Otherwise, and for new attributes, the type depends on the value: text is written as netCDF-C writes
+// exactly. Otherwise, and for new attributes, the type is the one that is given with the value (Attribute::type); if
+// none is given or the value does not fit, it depends on the value: text is written as netCDF-C writes
 // NC_CHAR, in files that are not netCDF as variable-length strings; integers and floats have 64 bits; booleans are
 // h5py's (in netCDF files, which have none, one byte); nested lists become arrays of the same depth; null becomes a
 // null dataspace (h5py.Empty).

@@ -193,6 +193,34 @@ Result<> DimensionWriter::rename_variable(hid_t group, ObjectId parent, const st
   return {};
 }
 
+Result<std::vector<GroupDimension>> DimensionWriter::missing(ObjectId group,
+                                                             std::span<const GroupDimension> dimensions) {
+  CODECFS_ASSIGN(const Handle handle, tree_.open_group(group));
+  std::vector<GroupDimension> missing;
+  for (const GroupDimension& dimension : dimensions) {
+    if (!is_link_name(dimension.name) || netcdf_name(dimension.name).size() != dimension.name.size())
+      return fail(EINVAL, "\"{}\" cannot be the name of a dimension", dimension.name);
+    const bool is_there = link_exists(handle.get(), dimension.name) ||
+                          std::ranges::find(missing, dimension.name, &GroupDimension::name) != missing.end();
+    if (!is_there) missing.push_back(dimension);
+  }
+  return missing;
+}
+
+Result<> DimensionWriter::define(ObjectId group, std::span<const GroupDimension> dimensions) {
+  CODECFS_ASSIGN(const Handle handle, tree_.open_group(group));
+  CODECFS_TRY(number_all());
+  for (const GroupDimension& dimension : dimensions) {
+    CODECFS_ASSIGN(const Handle made,
+                   make_dimension(handle.get(), dimension.name, {dimension.length, dimension.is_unlimited}));
+    ObjectInfo info;
+    if (!object_info(made.get(), info)) return fail_library(EIO, "the dimension \"{}\"", dimension.name);
+    dimensions_.note_scale(group, info.address, dimension.name);
+    CODECFS_TRY(number_next(made.get()));
+  }
+  return {};
+}
+
 Result<std::string> DimensionWriter::apply(const Plan& plan, hid_t dataset, std::string link) {
   CODECFS_ASSIGN(const Handle group, tree_.open_with_path(plan.group));
   const bool changes = plan.scale || std::ranges::any_of(plan.dimensions, [](const Plan::Dimension& dimension) {

@@ -45,6 +45,10 @@ class DimensionWriter {
   /// Plans how a variable of this name in `group` gets these dimensions, one name per extent. EINVAL.
   Result<Plan> plan(ObjectId group, std::string_view name, std::span<const Extent> extents,
                     std::span<const std::string> names);
+  /// The dimensions of which the group has neither a scale nor another member with the name. EINVAL.
+  Result<std::vector<GroupDimension>> missing(ObjectId group, std::span<const GroupDimension> dimensions);
+  /// Creates them, as dimensions without variable.
+  Result<> define(ObjectId group, std::span<const GroupDimension> dimensions);
   /// `link` is the dataset's link name in the plan's group; returns its new name.
   Result<std::string> apply(const Plan& plan, hid_t dataset, std::string link);
 

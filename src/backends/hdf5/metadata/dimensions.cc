@@ -341,6 +341,28 @@ std::optional<std::string> Dimensions::scale_name(ObjectId object, uint64_t scal
   return name;
 }
 
+Result<std::vector<GroupDimension>> Dimensions::in_group(hid_t group) {
+  CODECFS_ASSIGN(const std::vector<Link> links, links_of(group));
+  std::vector<std::pair<int, GroupDimension>> found;  // with their ids
+  for (const Link& link : links) {
+    ObjectInfo info;
+    if (link.info.type != H5L_TYPE_HARD || !recorder_.object(link.info.address)) continue;
+    if (!object_info_by_name(group, link.name.c_str(), info) || info.type != H5O_TYPE_DATASET) continue;
+    const Handle dataset(open_object(file_, info.address));
+    if (!dataset || !recorder_.attributes(info.address) || !is_dimension_scale(dataset.get())) continue;
+    CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset.get()));
+    if (extents.empty()) continue;
+    GroupDimension dimension{as_utf8(netcdf_name(link.name)), extents[0].length, extents[0].unlimited};
+    if (dimension.is_unlimited) dimension.length = length(info.address).value_or(dimension.length);
+    const std::vector<int> id = integer_attribute(dataset.get(), kDimensionNumber);
+    found.emplace_back(id.empty() ? INT32_MAX : id[0], std::move(dimension));
+  }
+  std::ranges::stable_sort(found, {}, &std::pair<int, GroupDimension>::first);
+  std::vector<GroupDimension> dimensions;
+  for (auto& [id, dimension] : found) dimensions.push_back(std::move(dimension));
+  return dimensions;
+}
+
 Result<std::vector<std::string>> Dimensions::names(ObjectId object, const Dataset& dataset) {
   const bool readable = recorder_.attributes(dataset.address()).has_value();
   std::vector<std::optional<std::string>> found(dataset.facts().grid.rank());

@@ -43,6 +43,8 @@ class Dimensions {
     forget();
   }
 
+  /// The dimensions that a group defines: its scales, in netCDF's order.
+  Result<std::vector<GroupDimension>> in_group(hid_t group);
   /// One name per dimension of dataset.facts().grid.
   Result<std::vector<std::string>> names(ObjectId object, const Dataset& dataset);
 

@@ -83,6 +83,13 @@ Result<> TreeWriter::check_netcdf_link(ObjectId group, std::string_view target, 
   }
 }
 
+Result<> TreeWriter::define_dimensions(ObjectId group, std::span<const GroupDimension> dimensions) {
+  CODECFS_ASSIGN(const std::vector<GroupDimension> missing, scales_.missing(group, dimensions));
+  if (missing.empty()) return {};
+  CODECFS_TRY(file_.allow_change(0));
+  return done(scales_.define(group, missing), false);
+}
+
 Result<Entry> TreeWriter::make_link(ObjectId group, std::string_view name, std::string_view target) {
   CODECFS_ASSIGN(const Handle parent, tree_.open_group(group));
   CODECFS_ASSIGN(const std::string link, tree_.new_link_name(group, name));

@@ -35,6 +35,7 @@ class TreeWriter {
 
   // tree_write.cc
   Result<Entry> make_group(ObjectId group, std::string_view name);
+  Result<> define_dimensions(ObjectId group, std::span<const GroupDimension> dimensions);
   Result<Entry> make_link(ObjectId group, std::string_view name, std::string_view target);
   Result<> remove(ObjectId group, std::string_view name);
   /// `dataset`: the moved variable, if it is one.

@@ -162,7 +162,7 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
 
   // Without a fill_value, _FillValue marks missing data alone, as in Zarr v3, and absent chunks have another value.
   std::optional<std::vector<std::byte>> fill;
-  if (!variable.fill_value.is_null()) fill = variable.fill;
+  if (!variable.fill_value.is_null() && !variable.is_fill_unmarked) fill = variable.fill;
   std::vector<Attribute> attributes;
   for (const Attribute& attribute : variable.attributes) {
     if (attribute.name != kFillAttribute) {

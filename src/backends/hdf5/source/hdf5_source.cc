@@ -100,6 +100,16 @@ class Hdf5Source final : public IsolatedSource {
                              mounted_.file.bytes->size());
     });
   }
+  Result<std::vector<GroupDimension>> dimensions(ObjectId group) override {
+    return guarded([&]() -> Result<std::vector<GroupDimension>> {
+      const LibraryLock lock;
+      ObjectTree& tree = *mounted_.tree;
+      CODECFS_ASSIGN(const Handle handle, tree.open_group(group));
+      if (const Result<> readable = mounted_.file.recorder->attributes(tree.address(group)); !readable)
+        return fail(EIO, "{}: {}", tree.path(group), readable.error().reason);
+      return mounted_.dimensions->in_group(handle.get());
+    });
+  }
   Result<VariablePtr> variable(ObjectId id) override {
     return with_dataset(id, [&](const Dataset& dataset) -> Result<VariablePtr> {
       auto variable = std::make_shared<Variable>(dataset.facts());
@@ -251,6 +261,9 @@ class Hdf5Source final : public IsolatedSource {
   }
   Result<Entry> make_group(ObjectId group, std::string_view name) override {
     return guarded([&] { return changes_.make_group(group, name); });
+  }
+  Result<> define_dimensions(ObjectId group, std::span<const GroupDimension> dimensions) override {
+    return guarded([&] { return changes_.define_dimensions(group, dimensions); });
   }
   Result<Entry> make_variable(ObjectId group, std::string_view name, const Variable& variable) override {
     return guarded([&] { return changes_.make_variable(group, name, variable); });

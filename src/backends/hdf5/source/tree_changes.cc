@@ -58,6 +58,10 @@ Result<Entry> TreeChanges::make_group(ObjectId group, std::string_view name) {
   return change<LibraryLock>([&](TreeWriter& writer) { return writer.make_group(group, name); });
 }
 
+Result<> TreeChanges::define_dimensions(ObjectId group, std::span<const GroupDimension> dimensions) {
+  return change<LibraryLock>([&](TreeWriter& writer) { return writer.define_dimensions(group, dimensions); });
+}
+
 Result<Entry> TreeChanges::make_variable(ObjectId group, std::string_view name, const Variable& variable) {
   return change<LibraryRead>([&](TreeWriter& writer) { return writer.make_variable(group, name, variable); });
 }

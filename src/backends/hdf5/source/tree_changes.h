@@ -21,6 +21,7 @@ class TreeChanges {
   TreeChanges(MountedFile& mounted, OpenDatasets& datasets) : mounted_(mounted), datasets_(datasets) {}
 
   Result<Entry> make_group(ObjectId group, std::string_view name);
+  Result<> define_dimensions(ObjectId group, std::span<const GroupDimension> dimensions);
   Result<Entry> make_variable(ObjectId group, std::string_view name, const Variable& variable);
   Result<Entry> make_link(ObjectId group, std::string_view name, std::string_view target);
   Result<> remove(ObjectId group, std::string_view name);

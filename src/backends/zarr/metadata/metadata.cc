@@ -175,7 +175,7 @@ std::optional<std::vector<std::string>> take_dimensions(Json& zattrs, size_t ran
     if (!name.is_string()) return std::nullopt;
     names.push_back(name.get<std::string>());
   }
-  if (rank == 0 && names == std::vector<std::string>{"_scalar_"}) names.clear();  // netCDF-C marks a scalar so
+  if (rank == 0 && names == std::vector<std::string>{kScalarDimension}) names.clear();  // netCDF-C marks a scalar so
   if (names.size() != rank) return std::nullopt;
   zattrs.erase(found);
   return names;
@@ -186,7 +186,8 @@ std::vector<Attribute> shown_attributes(const Json& zattrs, const std::optional<
   const Json* types = attribute_types(zattrs, hint);
   std::vector<Attribute> attributes;
   for (const auto& [name, value] : zattrs.items())
-    if (!is_nczarr_key(name)) attributes.push_back({name, typed_attribute(value, attribute_type(types, name))});
+    if (const Json* type = attribute_type(types, name); !is_nczarr_key(name))
+      attributes.push_back({name, typed_attribute(value, type), known_attribute_type(type)});
   return attributes;
 }
 
@@ -247,7 +248,11 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
   if (!variable.stored_order.empty() && variable.type.kind == TypeKind::object && !array.has_items)
     variable.unreadable = Error{EOPNOTSUPP, fmt::format("object codec {} in Fortran order cannot be put in C order",
                                                         print_json(variable.object_codec))};
+  if (nczarr && nczarr->references && nczarr->references->size() == rank) variable.dimension_paths = nczarr->references;
   variable.attributes = shown_attributes(zattrs, texts.nczattr);
+  // netCDF-C always writes a fill value.
+  variable.is_fill_unmarked = nczarr && !variable.fill_value.is_null() && !zattrs.contains(kFillAttribute) &&
+                              is_default_fill(variable.type, variable.fill);
   array.may_be_narrow_text =
       variable.type.kind == TypeKind::unicode && variable.type.size == 4 && variable.filters.empty();
   return array;

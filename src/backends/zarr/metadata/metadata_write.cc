@@ -22,7 +22,7 @@ constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
 /// Larger chunks are not encoded to test the pipeline.
 constexpr uint64_t kMaxTrial = uint64_t{1} << 20;
 
-std::string print(const Json& json) { return print_json(json, kIndent); }
+std::string print(const Json& json) { return print_file(json, kIndent); }
 
 Result<Json> read_object(const char* file, std::string_view text, uint64_t most_bytes = kMaxJsonBytes) {
   auto json = parse_json(text, most_bytes);
@@ -114,7 +114,8 @@ Result<> check_attribute(const Attribute& attribute, bool keeps_dimensions) {
 bool fits(const Json& type, const Json& value) {
   const auto known = parse_dtype(type);
   if (!known) return false;
-  if (known->kind == TypeKind::unicode || known->kind == TypeKind::string) return value.is_string();
+  if (known->kind == TypeKind::unicode || known->kind == TypeKind::string)
+    return value.is_string() || (value.is_array() && std::ranges::all_of(value, &Json::is_string));
   const auto fits_one = [&](const Json& item) {
     const auto bytes = fill_bytes(*known, item);
     return item.is_number() && bytes && fill_json(*known, *bytes) == item;
@@ -150,6 +151,8 @@ void set_chain(Json& zarray, const Variable& variable, std::span<const FilterSta
   zarray["filters"] = std::move(codecs.filters);
 }
 
+}  // namespace
+
 Result<Json> print_attributes(const Variable& variable) {
   Json zattrs = Json::object();
   for (const Attribute& attribute : variable.attributes) {
@@ -164,8 +167,6 @@ Result<Json> print_attributes(const Variable& variable) {
   }
   return zattrs;
 }
-
-}  // namespace
 
 namespace {
 
@@ -249,10 +250,10 @@ Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm 
   CODECFS_ASSIGN(Json zattrs, parse_zattrs(files.zattrs));
   const bool is_scalar = variable.grid.rank() == 0;
   if (is_scalar) zarray["shape"] = zarray["chunks"] = Json::array({1});
-  if (is_scalar && variable.dimensions) zattrs[kDimensions] = Json::array({"_scalar_"});
+  if (is_scalar && variable.dimensions) zattrs[kDimensions] = Json::array({kScalarDimension});
   if (variable.type.kind == TypeKind::string) {
     if (variable.type.size == 1) zarray["dtype"] = ">S1";  // a character: "|S1" is a string of length one
-    if (!zarray["fill_value"].is_null()) zarray["fill_value"] = "";
+    if (!zarray["fill_value"].is_null()) zarray["fill_value"] = text_fill(variable).value_or("");
   }
   if (form == NczarrForm::objects) {
     Json nczvar = Json::object();
@@ -261,6 +262,8 @@ Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm 
   } else {
     put_nczarr_array(form == NczarrForm::attributes ? zattrs : zarray, form, references);
   }
+  if (form == NczarrForm::attributes)
+    for (const Attribute& attribute : variable.attributes) put_typed_attribute(zattrs, attribute);
   files.zarray = print(zarray);
   if (!zattrs.empty()) files.zattrs = print(zattrs);
   return files;
@@ -308,6 +311,12 @@ Result<std::optional<std::string>> with_attributes(const std::optional<std::stri
     if (found != zattrs.end() && prints_same(typed_attribute(*found, type), attribute.value)) continue;
     zattrs[attribute.name] = attribute.value;
     note_attribute_type(zattrs, attribute.name, attribute.value);
+    if (zattrs.contains("_nczarr_group") || zattrs.contains("_nczarr_array")) {
+      Attribute typed = attribute;
+      if (typed.type.empty())
+        typed.type = known_attribute_type(attribute_type(attribute_types(zattrs, {}), attribute.name));
+      put_typed_attribute(zattrs, typed);
+    }
     is_changed = true;
   }
   if (!is_changed) return std::nullopt;

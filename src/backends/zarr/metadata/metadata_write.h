@@ -38,7 +38,9 @@ struct NewArray {
 };
 /// The files of a new array. EINVAL if .zarray cannot represent it, and the errors of complete_chain().
 Result<NewArray> print_array(const Variable& variable);
-/// The same in netCDF-C's form; its dimensions must be defined at these paths. Requires can_be_nczarr().
+/// The .zattrs of a new array. EINVAL, EPERM.
+Result<Json> print_attributes(const Variable& variable);
+/// The same in netCDF-C's form; its dimensions must be defined at these paths. Requires check_nczarr().
 Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm form,
                            std::span<const std::string> references);
 

@@ -1,6 +1,8 @@
 #include "backends/zarr/metadata/nczarr.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "base/utf8.h"
@@ -101,6 +103,56 @@ Json as_float(const Json& value) {
   return value;
 }
 
+/// The number of four hexadecimal digits at a place in a text.
+char32_t code_at(std::string_view text, size_t at) {
+  uint32_t code = 0;
+  std::from_chars(text.data() + at, text.data() + at + 4, code, 16);
+  return code;
+}
+
+/// Replaces \uXXXX by the character, except for control characters.
+std::string with_plain_characters(std::string_view json) {
+  constexpr size_t kEscape = 6;  // characters of \uXXXX
+  std::string text;
+  for (size_t at = 0; at < json.size();) {
+    const bool is_escape = json[at] == '\\' && at + 1 < json.size();
+    if (!is_escape || json[at + 1] != 'u' || at + kEscape > json.size()) {
+      text += json.substr(at, is_escape ? 2 : 1);
+      at += is_escape ? 2 : 1;
+      continue;
+    }
+    char32_t code = code_at(json, at + 2);
+    size_t length = kEscape;
+    if (code >= 0xD800 && code < 0xDC00 && at + 2 * kEscape <= json.size()) {
+      code = 0x10000 + ((code - 0xD800) << 10) + (code_at(json, at + kEscape + 2) - 0xDC00);
+      length *= 2;
+    }
+    if (code < 0x7F)
+      text += json.substr(at, length);
+    else
+      utf8_append(text, code);
+    at += length;
+  }
+  return text;
+}
+
+bool has_floats(const Json& value) {
+  if (!value.is_array()) return value.is_number_float();
+  return std::ranges::all_of(value, [](const Json& item) { return item.is_number(); }) &&
+         std::ranges::any_of(value, [](const Json& item) { return item.is_number_float(); });
+}
+
+/// Numbers that JSON does not have, as texts.
+Json with_named_numbers(Json value) {
+  if (value.is_array()) {
+    for (Json& item : value) item = with_named_numbers(std::move(item));
+  } else if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+    const auto number = value.get<double>();
+    return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
+  }
+  return value;
+}
+
 bool has_netcdf_type(const DataType& type, NczarrForm form) {
   const bool is_early = form == NczarrForm::objects || form == NczarrForm::upper_keys;
   const bool is_swapped = form != NczarrForm::attributes && type.order == ByteOrder::big;
@@ -110,6 +162,24 @@ bool has_netcdf_type(const DataType& type, NczarrForm form) {
     case TypeKind::floating: return !is_swapped && (type.size == 4 || type.size == 8);
     case TypeKind::string: return !is_early && type.size > 0;
     default: return false;
+  }
+}
+
+/// NC_FILL_BYTE and so on of netcdf.h.
+Json default_fill(const DataType& type) {
+  const bool is_signed = type.kind == TypeKind::signed_int;
+  switch (type.kind) {
+    case TypeKind::signed_int:
+    case TypeKind::unsigned_int:
+      switch (type.size) {
+        case 1: return is_signed ? Json(-127) : Json(255);
+        case 2: return is_signed ? Json(-32767) : Json(65535);
+        case 4: return is_signed ? Json(-2147483647) : Json(4294967295);
+        default: return is_signed ? Json(int64_t{-9223372036854775806}) : Json(uint64_t{18446744073709551614U});
+      }
+    case TypeKind::floating:
+      return type.size == sizeof(float) ? Json(double{9.9692099683868690e+36F}) : Json(kDoubleFill);
+    default: return Json("");
   }
 }
 
@@ -189,6 +259,11 @@ void put_nczarr_group(Json& file, const NczarrGroup& group) {
   if (group.form == NczarrForm::attributes) note_own_type(file, group_key(group.form));
 }
 
+void put_superblock(Json& zattrs) {
+  zattrs["_nczarr_superblock"] = Json{{"version", "2.0.0"}};
+  note_own_type(zattrs, "_nczarr_superblock");
+}
+
 void put_nczarr_array(Json& file, NczarrForm form, std::span<const std::string> references) {
   Json& own = own_object(file, form, array_key(form));
   Json list = Json::array();
@@ -200,17 +275,35 @@ void put_nczarr_array(Json& file, NczarrForm form, std::span<const std::string> 
   if (form == NczarrForm::attributes) note_own_type(file, array_key(form));
 }
 
-bool can_be_nczarr(const Variable& variable, NczarrForm form) {
-  if (!has_netcdf_type(variable.type, form)) return false;
-  // netCDF-C stores the fill value of text unencoded, other readers expect base64. Only the empty text is the same.
-  const bool is_text = variable.type.kind == TypeKind::string;
-  if (is_text && std::ranges::any_of(variable.fill, [](std::byte byte) { return byte != std::byte{0}; })) return false;
-  if (form == NczarrForm::attributes) return true;
+Result<> check_nczarr(const Variable& variable, NczarrForm form) {
+  if (!has_netcdf_type(variable.type, form))
+    return fail(EINVAL, "netCDF has no elements of dtype {} in NCZarr, and refuses a store with one such array",
+                print_json(print_dtype(variable.type)));
+  if (variable.type.kind == TypeKind::string && !text_fill(variable))
+    return fail(EINVAL, "netCDF stores fill values of text as they are, and this one has bytes that are not ASCII");
+  if (form == NczarrForm::attributes) return {};
   // Earlier releases do not support empty dimensions, nor chunks that are longer than them.
   const ChunkGrid& grid = variable.grid;
   for (size_t i = 0; i < grid.rank(); ++i)
-    if (grid.shape()[i] == 0 || grid.chunks()[i] > grid.shape()[i]) return false;
-  return true;
+    if (grid.shape()[i] == 0 || grid.chunks()[i] > grid.shape()[i])
+      return fail(EINVAL, "the netCDF of this store has no chunks of {} elements in a dimension of {}",
+                  grid.chunks()[i], grid.shape()[i]);
+  return {};
+}
+
+std::optional<std::string> text_fill(const Variable& variable) {
+  std::string text(reinterpret_cast<const char*>(variable.fill.data()), variable.fill.size());
+  text.resize(text.find_last_not_of('\0') + 1);
+  const auto is_plain = [](char c) { return c > 0 && c < 0x7f; };
+  return std::ranges::all_of(text, is_plain) ? std::optional(std::move(text)) : std::nullopt;
+}
+
+bool is_default_fill(const DataType& type, std::span<const std::byte> fill) {
+  if (type.kind == TypeKind::string)
+    return std::ranges::all_of(fill, [](std::byte byte) { return byte == std::byte{0}; });
+  const auto bytes = has_netcdf_type(type, NczarrForm::attributes) ? fill_bytes(type, default_fill(type))
+                                                                   : Result<std::vector<std::byte>>();
+  return bytes && std::ranges::equal(*bytes, fill);
 }
 
 bool is_netcdf_name(std::string_view name) {
@@ -240,6 +333,29 @@ const Json* attribute_types(const Json& zattrs, const Json& nczattr) {
   return object_member(nczattr, "types");
 }
 
+std::string known_attribute_type(const Json* type) {
+  if (type == nullptr || !type->is_string()) return {};
+  const auto& name = type->get_ref<const std::string&>();
+  if (name.size() < 3 || name[1] == 'J') return {};
+  if (name[1] == 'U' || name == ">S1") return ">S1";  // "<U1" up to 4.9.0
+  if (name[1] == 'S') return "|" + name.substr(1);
+  return parse_dtype(name) ? name : std::string();
+}
+
+void put_typed_attribute(Json& zattrs, const Attribute& attribute) {
+  Json value = attribute.value;
+  if (value.is_null() && !attribute.type.empty()) value = attribute.type == ">S1" ? Json("") : Json::array();
+  // netCDF-C takes numbers for integers that are none, if no type is recorded.
+  const std::string type = attribute.type.empty() && has_floats(value) ? "<f8" : attribute.type;
+  zattrs[attribute.name] = type.starts_with("<f") ? with_named_numbers(std::move(value)) : std::move(value);
+  if (type.empty()) return;
+  Json& noted = zattrs["_nczarr_attr"];
+  if (!noted.is_object()) noted = Json::object();
+  Json& types = noted["types"];
+  if (!types.is_object()) types = Json::object();
+  types[attribute.name] = type;
+}
+
 const Json* attribute_type(const Json* types, std::string_view name) {
   if (types == nullptr) return nullptr;
   const auto found = types->find(name);
@@ -247,9 +363,16 @@ const Json* attribute_type(const Json* types, std::string_view name) {
 }
 
 Json meant_fill(const DataType& type, const Json& fill_value) {
+  if (fill_value.is_array() && fill_value.size() == 1) return meant_fill(type, fill_value[0]);
   const bool is_default = type.kind == TypeKind::floating && type.size == 8 && fill_value.is_number_float() &&
                           fill_value.get<double>() == kPrintedDoubleFill;
   return is_default ? Json(kDoubleFill) : fill_value;
+}
+
+std::string print_file(const Json& json, int indent) {
+  std::string text = print_json(json, indent);
+  const bool is_netcdf = std::ranges::any_of(json.items(), [](const auto& item) { return is_nczarr_key(item.key()); });
+  return is_netcdf ? with_plain_characters(text) : text;
 }
 
 bool is_nczarr_key(std::string_view name) {

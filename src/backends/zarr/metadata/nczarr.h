@@ -26,6 +26,12 @@
 
 namespace codecfs::zarr {
 
+/// netCDF-C's name for a dimension that it creates for an array without names; its length follows.
+inline constexpr const char* kAnonymousDimension = "_Anonymous_Dim_";
+
+/// The name in _ARRAY_DIMENSIONS with which netCDF-C marks a scalar.
+inline constexpr const char* kScalarDimension = "_scalar_";
+
 enum class NczarrForm { objects, upper_keys, lower_keys, attributes };
 
 struct NczarrArray {
@@ -40,11 +46,7 @@ struct NczarrArray {
 /// None if the array is not an NCZarr array. Any argument may be null.
 std::optional<NczarrArray> parse_nczarr(const Json& zarray, const Json& zattrs, const Json& nczvar);
 
-struct NczarrDimension {
-  std::string name;
-  uint64_t length = 0;
-  bool is_unlimited = false;
-};
+using NczarrDimension = GroupDimension;
 
 struct NczarrGroup {
   NczarrForm form = NczarrForm::attributes;
@@ -66,12 +68,18 @@ const char* nczarr_array_file(NczarrForm form);
 
 /// Puts the lists into the JSON of that file. Other members do not change.
 void put_nczarr_group(Json& file, const NczarrGroup& group);
+/// Puts what marks a store as netCDF-C's into the .zattrs of its root (NczarrForm::attributes).
+void put_superblock(Json& zattrs);
 /// Puts the dimensions of an array into the JSON of that file.
 void put_nczarr_array(Json& file, NczarrForm form, std::span<const std::string> references);
 
-/// Whether netCDF-C can open an array created in a group of this form: it refuses a store with a type that it does not
-/// support, and up to 4.9.2 it cannot read all types that it writes.
-bool can_be_nczarr(const Variable& variable, NczarrForm form);
+/// Why netCDF-C cannot open an array created in a group of this form: it refuses a store with a type that it does not
+/// support, and up to 4.9.2 it cannot read all types that it writes. EINVAL.
+Result<> check_nczarr(const Variable& variable, NczarrForm form);
+/// The text that is the fill value of fixed-length text, as netCDF-C stores it. None: it has no form in JSON.
+std::optional<std::string> text_fill(const Variable& variable);
+/// Whether it is the fill value that netCDF-C gives to variables without _FillValue.
+bool is_default_fill(const DataType& type, std::span<const std::byte> fill);
 /// Whether netCDF-C accepts this as the name of a variable, group or dimension.
 bool is_netcdf_name(std::string_view name);
 
@@ -80,12 +88,20 @@ bool is_netcdf_name(std::string_view name);
 Json typed_attribute(const Json& value, const Json* type);
 /// The recorded types of attributes in a .zattrs, or in a .nczattr (which may be null); null if there are none.
 const Json* attribute_types(const Json& zattrs, const Json& nczattr);
+/// Attribute::type for a recorded type, which may be null.
+std::string known_attribute_type(const Json* type);
+/// Records the type of an attribute, if it has one, in the .zattrs of an array or group of netCDF-C. Its value becomes
+/// one that netCDF-C reads with this type.
+void put_typed_attribute(Json& zattrs, const Attribute& attribute);
 /// The recorded type of one attribute; null if there is none.
 const Json* attribute_type(const Json* types, std::string_view name);
 
-/// The fill value that netCDF-C means in a .zarray: it prints doubles with only six digits, including the default fill
-/// value that every chunk contains exactly.
+/// The fill value that netCDF-C means in a .zarray: 4.8.0 writes a list of one number, and each release doubles with
+/// only six digits, including the default fill value that every chunk contains exactly.
 Json meant_fill(const DataType& type, const Json& fill_value);
+
+/// Prints a metadata file. Those with keys of netCDF-C have characters beyond ASCII as they are: it does not know \u.
+std::string print_file(const Json& json, int indent);
 
 /// Whether netCDF-C uses an attribute (or key) internally.
 bool is_nczarr_key(std::string_view name);

@@ -9,9 +9,6 @@
 namespace codecfs::zarr {
 namespace {
 
-/// netCDF-C's name for a dimension that it creates for an array without names.
-constexpr const char* kAnonymous = "_Anonymous_Dim_";
-
 void append(std::vector<NczarrEdit>& edits, std::vector<NczarrEdit> more) {
   for (NczarrEdit& edit : more) edits.push_back(std::move(edit));
 }
@@ -42,7 +39,7 @@ Result<std::vector<std::string>> references_of(NczarrScope& scope, const std::st
   for (size_t i = 0; i < shape.size(); ++i) {
     NczarrScope::Wanted wanted{.name = {}, .length = shape[i], .is_unlimited = true};
     if (i < variable.max_shape.size()) wanted.is_unlimited = !variable.max_shape[i];
-    wanted.name = variable.dimensions ? (*variable.dimensions)[i] : fmt::format("{}{}", kAnonymous, shape[i]);
+    wanted.name = variable.dimensions ? (*variable.dimensions)[i] : fmt::format("{}{}", kAnonymousDimension, shape[i]);
     CODECFS_ASSIGN(const std::string path, scope.resolve(parent, wanted, join_key(parent, name)));
     if (const auto [place, is_new] = seen.emplace(path, shape[i]); !is_new && place->second != shape[i])
       return fail(EINVAL, "dimension {} cannot have the lengths {} and {}", path, place->second, shape[i]);
@@ -138,7 +135,7 @@ Result<Renamed> rename_dimension(NczarrScope& scope, const std::string& key, con
   }
   if (old->name == name) return Renamed{old_path, ""};
   const bool is_unlimited = old->is_unlimited;
-  const bool is_anonymous = old->name.starts_with(kAnonymous);
+  const bool is_anonymous = old->name.starts_with(kAnonymousDimension);
   CODECFS_ASSIGN(const bool is_there, scope.sees(group, name));
   std::optional<std::string> other = "others";
   if (is_anonymous || !is_there) {
@@ -148,6 +145,14 @@ Result<Renamed> rename_dimension(NczarrScope& scope, const std::string& key, con
   CODECFS_ASSIGN(std::string path,
                  scope.resolve(!is_there && !other ? parts->first : group, {name, length, is_unlimited}, key));
   return Renamed{std::move(path), other ? "" : old_path};
+}
+
+/// netCDF-C, when it makes a scalar, first writes an array of one element, and then that it is a scalar.
+bool becomes_scalar(const Array& array, std::span<const std::string> names) {
+  const std::vector<uint64_t> one{1};
+  const ChunkGrid& grid = array.variable.grid;
+  return array.nczarr->form == NczarrForm::attributes && names.size() == 1 && names[0] == kScalarDimension &&
+         grid.shape() == one && grid.chunks() == one;
 }
 
 }  // namespace
@@ -179,10 +184,15 @@ Result<NczarrNewArray> nczarr_new_array(const Hierarchy& hierarchy, const std::s
   CODECFS_TRY(unlist(scope, parent, name));
   CODECFS_ASSIGN(made.plan.before, scope.take_edits());
   CODECFS_ASSIGN(const NczarrGroup* group, scope.at(parent));
-  if (group == nullptr || !is_netcdf_name(name) || !can_be_nczarr(variable, group->form)) {
-    if (group != nullptr)
-      log::info("{}: is plain Zarr in a store of netCDF-C, which cannot have this type or name",
-                join_key(parent, name));
+  if (group == nullptr) {
+    made.files = std::move(files);
+    return made;
+  }
+  const Result<> fits = check_nczarr(variable, group->form);
+  if (!fits && group->form == NczarrForm::attributes) return std::unexpected(fits.error());
+  if (!fits || !is_netcdf_name(name)) {
+    log::info("{}: is plain Zarr in a store of netCDF-C: {}", join_key(parent, name),
+              fits ? "it has no such names" : fits.error().reason);
     made.files = std::move(files);
     return made;
   }
@@ -191,6 +201,32 @@ Result<NczarrNewArray> nczarr_new_array(const Hierarchy& hierarchy, const std::s
   CODECFS_TRY(put_on_list(scope, parent, name, EntryKind::variable));
   CODECFS_ASSIGN(made.plan.after, scope.take_edits(parent));
   return made;
+}
+
+Result<NczarrPlan> nczarr_definitions(const Hierarchy& hierarchy, const std::string& key,
+                                      std::span<const NczarrDimension> dimensions) {
+  NczarrPlan plan;
+  NczarrScope scope(hierarchy);
+  CODECFS_ASSIGN(NczarrGroup * group, scope.at(key));
+  for (const NczarrDimension& wanted : dimensions) {
+    if (group == nullptr) break;
+    if (!is_netcdf_name(wanted.name)) return fail(EINVAL, "netCDF has no dimension of the name \"{}\"", wanted.name);
+    NczarrDimension fresh = wanted;
+    fresh.is_unlimited &= group->form == NczarrForm::attributes;
+    NczarrDimension* const there = group->find(wanted.name);
+    if (there == nullptr) {
+      group->dimensions.push_back(std::move(fresh));
+    } else if (there->length == fresh.length && there->is_unlimited == fresh.is_unlimited) {
+      continue;
+    } else {
+      CODECFS_ASSIGN(const auto user, scope.other_user(dimension_path(key, wanted.name), {}));
+      if (user && there->length != fresh.length) continue;  // arrays tell how long it is
+      *there = std::move(fresh);
+    }
+    scope.touch(key);
+  }
+  CODECFS_ASSIGN(plan.before, scope.take_edits());
+  return plan;
 }
 
 Result<NczarrPlan> nczarr_removal(const Hierarchy& hierarchy, const std::string& parent, const std::string& name) {
@@ -224,7 +260,14 @@ Result<NczarrPlan> nczarr_dimensions(const Hierarchy& hierarchy, const std::stri
   CODECFS_ASSIGN(const NczarrGroup* group, scope.at(holder_of(key)));
   std::vector<std::string> references;
   std::vector<std::string> left;
-  for (size_t i = 0; group != nullptr && i < names.size(); ++i) {
+  const bool is_scalar = group != nullptr && becomes_scalar(array, names);
+  if (is_scalar && array.nczarr->references) {
+    for (const std::string& path : *array.nczarr->references) {
+      CODECFS_ASSIGN(const auto other, scope.other_user(path, key));
+      if (!other) left.push_back(path);
+    }
+  }
+  for (size_t i = 0; group != nullptr && !is_scalar && i < names.size(); ++i) {
     const auto& old = array.nczarr->references;
     CODECFS_ASSIGN(Renamed renamed,
                    rename_dimension(scope, key, old && i < old->size() ? (*old)[i] : "", names[i], shape[i]));

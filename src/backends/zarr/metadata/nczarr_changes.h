@@ -7,8 +7,9 @@
 // one is first removed from the list. Other readers ignore the lists. Only a change of lengths is not possible in one
 // step: after a kill during a resize netCDF-C reports NC_EDIMSIZE until the next resize, or the unmount after it.
 //
-// Each store keeps its form: one of 4.9.0 stays readable by 4.9.0. Members that netCDF-C could not read (by type or
-// name) are plain Zarr arrays or groups and are not listed.
+// Each store keeps its form: one of 4.9.0 stays readable by 4.9.0. Members that netCDF-C could not read by
+// their name are plain Zarr arrays or groups and are not listed; arrays that it could not read by their type are
+// refused, in the forms before 4.9.3 also plain.
 //
 // A missing dimension is created in the array's group; it is unlimited if the array has no maximum and the form
 // supports that. While a program that only knows arrays resizes one after another, arrays may be shorter than their
@@ -57,6 +58,11 @@ struct NczarrNewArray {
 Result<NczarrNewArray> nczarr_new_array(const Hierarchy& hierarchy, const std::string& parent, const std::string& name,
                                         const Variable& variable, NewArray files);
 
+/// Defines dimensions of a group with lists, which no array there may use yet if they have another length. EINVAL for
+/// names that netCDF does not have.
+Result<NczarrPlan> nczarr_definitions(const Hierarchy& hierarchy, const std::string& key,
+                                      std::span<const NczarrDimension> dimensions);
+
 Result<NczarrPlan> nczarr_removal(const Hierarchy& hierarchy, const std::string& parent, const std::string& name);
 
 /// Updates references to dimensions of a moved group; dimensions that are not visible from the new place are created
@@ -64,7 +70,8 @@ Result<NczarrPlan> nczarr_removal(const Hierarchy& hierarchy, const std::string&
 Result<NczarrPlan> nczarr_move(const Hierarchy& hierarchy, const std::string& from, EntryKind kind,
                                const std::string& to);
 
-/// Changes the dimension names of an array. The plan includes the array's own files. A dimension that no other array
+/// Changes the dimension names of an array; one of one element whose dimension gets netCDF-C's name for that of scalars
+/// (kScalarDimension) becomes a scalar. The plan includes the array's own files. A dimension that no other array
 /// uses is renamed. EINVAL as above.
 Result<NczarrPlan> nczarr_dimensions(const Hierarchy& hierarchy, const std::string& key, const Array& array,
                                      std::span<const std::string> names);

@@ -15,6 +15,15 @@ std::optional<std::vector<std::string>> nczarr_dimensions(const Json& zattrs) {
   return nczarr ? nczarr->dimensions : std::nullopt;
 }
 
+std::vector<GroupDimension> group_dimensions(const Json& zattrs) {
+  auto group = zarr::parse_nczarr_group(Json(), zattrs, Json());
+  return group ? std::move(group->dimensions) : std::vector<GroupDimension>();
+}
+
+std::string attribute_type(const Json& zattrs, std::string_view name) {
+  return zarr::known_attribute_type(zarr::attribute_type(zarr::attribute_types(zattrs, {}), name));
+}
+
 bool is_nczarr_key(std::string_view name) { return zarr::is_nczarr_key(name); }
 
 Result<> check_zgroup(std::string_view text) { return zarr::check_group(text); }

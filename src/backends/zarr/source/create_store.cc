@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/api/nczarr_texts.h"
 #include "backends/zarr/metadata/metadata_write.h"
 #include "backends/zarr/metadata/zarr3_write.h"
 #include "backends/zarr/source/hierarchy.h"
@@ -18,6 +19,7 @@
 #include "backends/zarr/store/temporary_directory.h"
 #include "backends/zarr/store/zip_rewrite.h"
 #include "backends/zarr/store/zip_writer.h"
+#include "remote/object_client.h"
 
 namespace codecfs {
 namespace {
@@ -59,26 +61,53 @@ Result<> write_empty_zip(const Place& place, const File& file) {
   return io.sync(file);
 }
 
-Result<> create_directory(const std::string& path, const char* file, const std::string& group) {
+/// The metadata files of the root.
+using Files = std::vector<std::pair<const char*, std::string>>;
+
+Result<Files> nczarr_files() {
+  CODECFS_ASSIGN(std::string zattrs, nczarr_texts::group_zattrs({}, true));
+  return Files{{zarr::kAttributesFile, std::move(zattrs)}, {zarr::kGroupFile, zarr::print_group()}};
+}
+
+Result<> create_directory(const std::string& path, const Files& files) {
   CODECFS_ASSIGN(Place place, new_place(path));
   CODECFS_ASSIGN(auto fresh, zarr::TemporaryDirectory::make(real_file_io(), std::move(place.parent),
                                                             place.temporary_name, 0777 & ~place.mask));
-  CODECFS_TRY(fresh.write(file, std::as_bytes(std::span(group)), 0666 & ~place.mask));
+  for (const auto& [name, text] : files)
+    CODECFS_TRY(fresh.write(name, std::as_bytes(std::span(text)), 0666 & ~place.mask));
   CODECFS_TRY(fresh.place(place.name));
   return zarr::sync_names(real_file_io(), fresh.parent());
 }
 
 }  // namespace
 
-Result<> create_zarr(const std::string& path) { return create_directory(path, zarr::kGroupFile, zarr::print_group()); }
+Result<> create_zarr(const std::string& path) {
+  return create_directory(path, {{zarr::kGroupFile, zarr::print_group()}});
+}
+
+Result<> create_nczarr(const std::string& path) {
+  CODECFS_ASSIGN(const Files files, nczarr_files());
+  return create_directory(path, files);
+}
 
 Result<> create_zarr3(const std::string& path) {
-  return create_directory(path, zarr::kZarr3File, zarr::print_zarr3_group());
+  return create_directory(path, {{zarr::kZarr3File, zarr::print_zarr3_group()}});
 }
 
 Result<bool> create_zarr_objects(remote::ObjectClient& client, const std::string& key, bool is_v3) {
   return is_v3 ? zarr::create_in_object_store(client, key, zarr::kZarr3File, zarr::print_zarr3_group())
                : zarr::create_in_object_store(client, key, zarr::kGroupFile, zarr::print_group());
+}
+
+Result<bool> create_nczarr_objects(remote::ObjectClient& client, const std::string& key) {
+  CODECFS_ASSIGN(const Files files, nczarr_files());
+  CODECFS_ASSIGN(const bool is_new, zarr::create_in_object_store(client, key, zarr::kGroupFile, zarr::print_group()));
+  if (!is_new) return false;
+  const std::string prefix = key.empty() || key.ends_with('/') ? key : key + "/";
+  for (const auto& [name, text] : files)
+    if (name != std::string_view(zarr::kGroupFile))
+      CODECFS_TRY(client.put(prefix + name, std::as_bytes(std::span(text)), {.is_new = true, .etag = {}}));
+  return true;
 }
 
 Result<> create_zarr_zip(const std::string& path) {

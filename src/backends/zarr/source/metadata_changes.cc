@@ -73,6 +73,15 @@ Result<> MetadataChanges::set_dimensions(ObjectId id, std::span<const std::strin
   return editor_.replace(object, kAttributesFile, *changed);
 }
 
+Result<> MetadataChanges::define_dimensions(ObjectId id, std::span<const GroupDimension> dimensions) {
+  if (is_v3()) return {};
+  const auto lock = store_.changing_keys();
+  CODECFS_ASSIGN(const Object group, editor_.group_to_change(id));
+  const auto lists = nczarr_definitions(store_.hierarchy(), group.key, dimensions);
+  if (!lists) return in_file(group_called(group.key), lists.error());
+  return editor_.with_lists(*lists, {}, [] { return Result<>(); }, [] {});
+}
+
 Result<> MetadataChanges::set_dimension_names(ObjectId id, const std::optional<OptionalNames>& names) {
   const auto lock = store_.changing_keys();
   CODECFS_ASSIGN(const Object object, editor_.variable_to_change(id));

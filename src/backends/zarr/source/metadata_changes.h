@@ -24,6 +24,7 @@ class MetadataChanges {
 
   Result<> set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> remove);
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names);
+  Result<> define_dimensions(ObjectId id, std::span<const GroupDimension> dimensions);
   Result<> set_dimension_names(ObjectId id, const std::optional<OptionalNames>& names);
   Result<> resize(ObjectId id, std::span<const uint64_t> shape);
   /// Extends arrays to the length of their dimensions, as netCDF-C does when it closes a file.

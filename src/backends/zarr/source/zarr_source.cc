@@ -4,10 +4,12 @@
 #include "backends/zarr/source/zarr_source.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <utility>
 
 #include "backends/zarr/metadata/metadata.h"
+#include "backends/zarr/metadata/nczarr_scope.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/access.h"
 #include "backends/zarr/source/chunk_file_reader.h"
@@ -113,6 +115,26 @@ class ZarrSource final : public Source {
     auto attributes = zarr::parse_attributes(*text, nczattr);
     if (!attributes) return zarr::in_file(object.key, attributes.error());
     return attributes;
+  }
+  Result<std::vector<GroupDimension>> dimensions(ObjectId group) override {
+    const auto lock = store_.using_keys();
+    CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
+    if (is_v3()) return std::vector<GroupDimension>();
+    zarr::NczarrScope scope(store_.hierarchy());
+    CODECFS_ASSIGN(const zarr::NczarrGroup* lists, scope.at(object.key));
+    return lists != nullptr ? lists->dimensions : std::vector<GroupDimension>();
+  }
+  Result<std::optional<NczarrMembers>> nczarr_members(ObjectId group) override {
+    const auto lock = store_.using_keys();
+    CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
+    if (is_v3() || is_plain_) return std::optional<NczarrMembers>();
+    zarr::NczarrScope scope(store_.hierarchy());
+    CODECFS_ASSIGN(const zarr::NczarrGroup* root, scope.at(""));
+    is_plain_ = root == nullptr;
+    if (is_plain_) return std::optional<NczarrMembers>();
+    CODECFS_ASSIGN(zarr::NczarrGroup * lists, scope.at(object.key));
+    if (lists == nullptr) return std::optional<NczarrMembers>();
+    return std::optional(NczarrMembers{std::move(lists->arrays), std::move(lists->groups)});
   }
   Result<VariablePtr> variable(ObjectId variable) override {
     const auto lock = store_.using_keys();
@@ -220,6 +242,9 @@ class ZarrSource final : public Source {
   Result<Entry> make_group(ObjectId parent, std::string_view name) override {
     return repeat_change([&] { return members_.make_group(parent, name); });
   }
+  Result<> define_dimensions(ObjectId group, std::span<const GroupDimension> dimensions) override {
+    return repeat_change([&] { return metadata_.define_dimensions(group, dimensions); });
+  }
   Result<Entry> make_variable(ObjectId parent, std::string_view name, const Variable& variable) override {
     return repeat_change([&] { return members_.make_variable(parent, name, variable); });
   }
@@ -292,6 +317,7 @@ class ZarrSource final : public Source {
   zarr::OutsideChanges outside_;
   mutable zarr::AccessCache accesses_;
   zarr::UnreadableMembers unreadable_;
+  std::atomic<bool> is_plain_ = false;  // netCDF-C has no lists for the root
 };
 
 bool looks_like_zarr2(int directory_fd) {

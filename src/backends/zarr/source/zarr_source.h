@@ -31,6 +31,8 @@ Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::Object
 /// See create_source() of source.h.
 Result<> create_zarr(const std::string& path);
 Result<> create_zarr3(const std::string& path);
+Result<> create_nczarr(const std::string& path);
+Result<bool> create_nczarr_objects(remote::ObjectClient& client, const std::string& key);
 Result<> create_zarr_zip(const std::string& path);
 /// The same for a store of v2 or v3 at `key` of an object store. False if there is one already.
 Result<bool> create_zarr_objects(remote::ObjectClient& client, const std::string& key, bool is_v3);
