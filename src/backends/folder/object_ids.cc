@@ -168,8 +168,11 @@ std::optional<std::vector<std::string>> ObjectIds::paths(size_t most) const {
 
 Result<Object> ObjectIds::get(ObjectId id) const {
   const SharedLock lock(mutex_);
-  if (const auto plain = plain_.find(id); plain != plain_.end()) return plain->second.object;
-  if (id >= kFirstPlain) return fail(ESTALE, "this name must be looked up again");
+  if (id >= kFirstPlain) {
+    const auto plain = plain_.find(id);
+    return plain != plain_.end() ? Result<Object>(plain->second.object)
+                                 : fail(ESTALE, "this name must be looked up again");
+  }
   if (id >= objects_.size()) return fail(ENOENT, "no object has the number {}", id);
   if (id < outdated_ && !objects_[id].is_root) return fail(ESTALE, "the source was changed by another program");
   return objects_[id];

@@ -25,6 +25,28 @@ NodeKind kind_of(EntryKind kind) {
 
 }  // namespace
 
+/// Keeps an id of the source while the nodes that are to have it are made. Without a source all ids are valid.
+class Nodes::KeptId {
+ public:
+  KeptId(TreeReader* source, ObjectId id)
+      : source_(source), id_(id), is_valid_(source == nullptr || source->keep(id)) {}
+  KeptId(const KeptId&) = delete;
+  KeptId& operator=(const KeptId&) = delete;
+  ~KeptId() {
+    if (source_ != nullptr && is_valid_) source_->release(id_);
+  }
+  [[nodiscard]] bool is_valid() const { return is_valid_; }
+  /// For one node, which releases it.
+  void keep_again() const {
+    if (source_ != nullptr) (void)source_->keep(id_);
+  }
+
+ private:
+  TreeReader* const source_;
+  const ObjectId id_;
+  const bool is_valid_;
+};
+
 Nodes::Nodes(const Entry& root, View shown, TreeReader* source) : source_(source), shown_(shown) {
   const auto root_of = [&](View view) {
     Node node;
@@ -80,11 +102,10 @@ const Node* Nodes::add(Node node) {
   return added;
 }
 
-/// ESTALE if its entry must be looked up again.
-Result<const Node*> Nodes::add_plain(Node node, const Node* decoded) {
-  const bool has_id = node.kind != NodeKind::symlink && source_ != nullptr;
-  if (has_id && !source_->keep(node.object)) return std::unexpected(Error{ESTALE, {}});
+/// `id`: of the node, which keeps it from now on.
+const Node* Nodes::add_plain(Node node, const Node* decoded, const KeptId& id) {
   const PlainNodes::Item& added = plain_.add(std::move(node), decoded);
+  id.keep_again();
   note_path(added);
   hold_parent(added);
   if (decoded != nullptr) ++plain_.find(decoded->ino())->holds;
@@ -138,12 +159,15 @@ Result<const Node*> Nodes::child(const Node& directory, const Entry& entry) {
   const Node* parent = current(directory);
   if (parent == nullptr) return std::unexpected(Error{ESTALE, {}});
   std::string path = parent->path + "/" + entry.name;
+  // The id of a listing that was read long ago says nothing about what the name refers to now.
+  const bool is_plain = PlainNodes::are(*parent, kind);
+  const KeptId id(is_plain && kind != NodeKind::symlink ? source_ : nullptr, entry.object);
+  if (!id.is_valid()) return std::unexpected(Error{ESTALE, {}});
   if (const auto found = by_path_.find(path); found != by_path_.end() && !is_same(*found->second[kDecoded]))
     for (const Node* node : at_or_below(path)) drop(*node);
   const auto now = by_path_.find(path);
   const InViews known = now == by_path_.end() ? InViews{} : now->second;
   if (known[view] != nullptr) return given(known[view]);
-  const bool is_plain = PlainNodes::are(*parent, kind);
   if (!is_plain && slots_.size() + 1 >= kMaxSlots)
     return fail(ENFILE, "{}: more than {} groups and variables", path, kMaxSlots);
   Node node;
@@ -156,19 +180,13 @@ Result<const Node*> Nodes::child(const Node& directory, const Entry& entry) {
     Node first = node;
     first.parent = parent->key();
     first.common = slots_.size();
-    if (is_plain) {
-      CODECFS_ASSIGN(decoded, add_plain(std::move(first), nullptr));
-    } else {
-      decoded = add(std::move(first));
-    }
+    decoded = is_plain ? add_plain(std::move(first), nullptr, id) : add(std::move(first));
     if (parent->view == View::decoded) return given(decoded);
   }
   node.view = parent->view;
   node.parent = parent->ino();
   node.common = decoded->slot;
-  if (!is_plain) return add(std::move(node));
-  CODECFS_ASSIGN(const Node* const added, add_plain(std::move(node), decoded));
-  return given(added);
+  return is_plain ? given(add_plain(std::move(node), decoded, id)) : add(std::move(node));
 }
 
 const Node* Nodes::known_child(const Node& directory, std::string_view name) const {

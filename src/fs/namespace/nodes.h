@@ -158,7 +158,8 @@ class Nodes {
   void free_unused(Ino ino);
   void free_if_unused(PlainNodes::Item* item) CODECFS_REQUIRES(mutex_);
   void hold_parent(const Node& node) CODECFS_REQUIRES(mutex_);
-  Result<const Node*> add_plain(Node node, const Node* decoded) CODECFS_REQUIRES(mutex_);
+  class KeptId;
+  const Node* add_plain(Node node, const Node* decoded, const KeptId& id) CODECFS_REQUIRES(mutex_);
 
   const Node* add(Node node) CODECFS_REQUIRES(mutex_);
   void replace(const Node& old, Node node) CODECFS_REQUIRES(mutex_);

@@ -21,7 +21,7 @@ namespace {
 class KeepingSource final : public MemorySource {
  public:
   bool keep(ObjectId id) override {
-    if (refuses) return false;
+    if (refuses || id == outdated) return false;
     ++kept[id];
     return true;
   }
@@ -30,6 +30,7 @@ class KeepingSource final : public MemorySource {
   }
 
   bool refuses = false;
+  ObjectId outdated = 0;
   std::map<ObjectId, int> kept;
 };
 
@@ -247,6 +248,24 @@ TEST_F(NodesKept, AnIdThatIsNotValidAnyMoreIsLookedUpAgain) {
   source_.refuses = false;
   nodes_.forgotten(look_up(root(), file(1)), 1);
   EXPECT_EQ(added(), 0);
+}
+
+TEST_F(NodesKept, AnIdThatIsNotValidAnyMoreSaysNothingAboutItsName) {
+  const Ino ino = look_up(root(), file(1));
+  const Ino folder = look_up(root(), entry("d", EntryKind::folder, 7));
+  const Ino inner = look_up(folder, file(2));
+  source_.outdated = 999;
+  for (const Entry& old : {entry("f1", EntryKind::file, 999), entry("d", EntryKind::folder, 999)}) {
+    const Nodes::Request request(nodes_);
+    EXPECT_EQ(nodes_.child(root(), old).error().code, ESTALE);
+  }
+  for (const Ino known : {ino, folder, inner}) EXPECT_EQ(error_of(known), 0);
+  EXPECT_EQ(look_up(root(), file(1)), ino);
+  nodes_.forgotten(ino, 2);
+  nodes_.forgotten(inner, 1);
+  nodes_.forgotten(folder, 1);
+  EXPECT_EQ(added(), 0);
+  EXPECT_TRUE(source_.kept.empty());
 }
 
 // Under the address and thread sanitizers, this also shows that no node is used after it was freed.
