@@ -1,9 +1,13 @@
 """A mounted folder: datasets in it are directories, everything else is as it is; compared with h5py, zarr and xarray."""
+import concurrent.futures
 import errno
+import json
 import os
+import random
 import shutil
 import stat
 import subprocess
+import threading
 import time
 
 import h5py
@@ -544,3 +548,107 @@ def test_other_programs_may_write_what_was_only_read(mount, folder):
         file["v"][0, 0] = 77
     time.sleep(1.2)
     assert np.frombuffer((m.path / "a.h5/v/0.0").read_bytes(), "<i4")[0] == 77
+
+
+def forget_all(m, most):
+    """Lets the kernel forget all names that no program uses; the number of nodes, which it waits to fall to `most`."""
+    deadline = time.monotonic() + 60
+    while True:
+        with open("/proc/sys/vm/drop_caches", "w") as control:
+            control.write("2")
+        nodes = m.stats()["nodes"]
+        if nodes <= most or time.monotonic() > deadline:
+            return nodes
+        time.sleep(0.2)
+
+
+needs_forgetting = pytest.mark.skipif(not os.access("/proc/sys/vm/drop_caches", os.W_OK), reason="drops the kernel's caches")
+
+
+@needs_forgetting
+def test_what_the_kernel_forgets_is_given_back(mount, tmp_path):
+    many = tmp_path / "many"
+    for i in range(20):
+        (many / f"d{i}/deep").mkdir(parents=True)
+        for j in range(1000):
+            (many / f"d{i}/deep/{j}").write_bytes(b"%d" % j)
+    (many / "link").symlink_to("d1/deep/7")
+    make_hdf5(many / "d3/deep/one.h5")
+    m = mount(many)
+    before = m.stats()["nodes"]
+    numbers = {}
+    for i in range(20):
+        for j in range(1000):
+            numbers[i, j] = os.stat(m.path / f"d{i}/deep/{j}").st_ino
+    assert len(set(numbers.values())) == 20_000
+    assert m.stats()["nodes"] - before > 10_000  # less than 20,040 where the kernel has no memory
+    # What programs use stays, whatever the kernel forgets beside it.
+    used = open(m.path / "d2/deep/500", "rb")
+    directory = os.open(m.path / "d4/deep", os.O_RDONLY)
+    with os.scandir(m.path / "d5/deep") as entries, h5py.File(many / "d3/deep/one.h5") as file:
+        first = next(entries).name
+        same_as_h5py(m.path / "d3/deep/one.h5", many / "d3/deep/one.h5")
+        members = len(file) + 2  # the root, and g/w
+        # Of d2, d4 and d5: the files and the folders above; of d3 those above the dataset, which stays.
+        most = before + 3 + 2 + 2 + 2 + members + 8
+        assert forget_all(m, most) <= most
+        assert used.read() == b"500" and os.fstat(used.fileno()).st_ino == numbers[2, 500]
+        assert sorted(os.listdir(directory), key=int) == [str(j) for j in range(1000)]
+        assert {entry.name for entry in entries} | {first} == {str(j) for j in range(1000)}
+        same_as_h5py(m.path / "d3/deep/one.h5", many / "d3/deep/one.h5")
+    used.close()
+    os.close(directory)
+    # Names that are looked up again are the same files.
+    for (i, j), number in numbers.items():
+        if j % 50 == 0:
+            assert os.stat(m.path / f"d{i}/deep/{j}").st_ino == number
+            assert (m.path / f"d{i}/deep/{j}").read_bytes() == b"%d" % j
+    assert os.readlink(m.path / "link") == "d1/deep/7" and (m.path / "link").read_bytes() == b"7"
+    most = before + 2 + members + 8
+    assert forget_all(m, most) <= most
+
+
+@needs_forgetting
+def test_names_come_and_go_while_the_kernel_forgets(mount, folder):
+    for i in range(300):
+        (folder / f"sub/{i}").write_bytes(b"%d" % i * 100)
+    m = mount(folder)
+    end = threading.Event()
+
+    def read(seed):
+        names = list(range(300))
+        random.Random(seed).shuffle(names)
+        while not end.is_set():
+            for i in names:
+                assert (m.path / f"sub/{i}").read_bytes() == b"%d" % i * 100
+            for top in (m.path, m.path / ".codecfs/view/encoded"):
+                assert sum(len(files) for _, _, files in os.walk(top / "sub")) >= 300
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        readers = [pool.submit(read, seed) for seed in range(4)]
+        try:
+            for _ in range(20):
+                with open("/proc/sys/vm/drop_caches", "w") as control:
+                    control.write("2")
+                same_as_h5py(m.path / "sub/b.nc", folder / "sub/b.nc")
+        finally:
+            end.set()
+        for reader in readers:
+            reader.result()
+    assert m.stats()["errors"] == 0
+
+
+@needs_forgetting
+def test_chunks_take_no_nodes(mount, tmp_path):
+    store = tmp_path / "store.zarr"
+    store.mkdir()
+    (store / ".zarray").write_text(json.dumps({
+        "zarr_format": 2, "shape": [20_000], "chunks": [1], "dtype": "<i4", "compressor": None, "filters": None,
+        "fill_value": -1, "order": "C"}))
+    for i in range(20_000):
+        (store / str(i)).write_bytes(i.to_bytes(4, "little"))
+    m = mount(store)
+    before = m.stats()["nodes"]
+    for i in range(20_000):
+        assert os.stat(m.path / str(i)).st_size == 4
+    assert m.stats()["nodes"] == before

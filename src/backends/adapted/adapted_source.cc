@@ -52,6 +52,8 @@ class AdaptedSource final : public Source {
   Result<std::shared_ptr<const ContentReader>> open_content(ObjectId file) override {
     return source_->open_content(file);
   }
+  bool keep(ObjectId object) override { return source_->keep(object); }
+  void release(ObjectId object) noexcept override { source_->release(object); }
   bool changed_outside(ObjectId object) override;
   Result<VariablePtr> variable(ObjectId variable) override;
   Result<VariablePtr> facts(ObjectId variable) override;

@@ -67,6 +67,11 @@ class TreeReader {
   virtual Result<std::shared_ptr<const ContentReader>> open_content(ObjectId) {
     return std::shared_ptr<const ContentReader>();
   }
+  /// Of the files and folders of a folder: an id from list() or find() is valid for some seconds, and until release()
+  /// if it is kept. False if it is not valid any more: the name must be looked up again. Each takes one lock, of its
+  /// own, and makes no calls.
+  virtual bool keep(ObjectId) { return true; }
+  virtual void release(ObjectId) noexcept {}
   /// Whether another program has changed the metadata of an object (for a group also its members) since the previous
   /// call; the caller must then drop its caches of it. Only with -o coherent.
   virtual bool changed_outside(ObjectId) { return false; }

@@ -106,13 +106,19 @@ class FolderSource final : public DatasetCalls {
     return files_->open_content(object.name);
   }
 
+  bool keep(ObjectId id) override { return ids_.keep(id); }
+  void release(ObjectId id) noexcept override { ids_.release(id); }
+
   // --- changes
 
   Result<> writable() override {
     if (!may_write_) return fail(EROFS, "{}: was opened only to be read", files_->path_of(""));
     return {};
   }
-  void release_idle(std::chrono::seconds unused_for) override { datasets_.close_unused(unused_for); }
+  void release_idle(std::chrono::seconds unused_for) override {
+    datasets_.close_unused(unused_for);
+    ids_.drop_unkept();
+  }
   Result<bool> commit_at_interval() override {
     CODECFS_TRY(datasets_.commit_at_interval());
     return true;

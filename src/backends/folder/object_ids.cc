@@ -1,5 +1,7 @@
 #include "backends/folder/object_ids.h"
 
+#include <new>
+
 #include "base/mutex.h"
 
 namespace codecfs::folder {
@@ -12,11 +14,93 @@ ObjectId ObjectIds::add(Object object) {
 ObjectId ObjectIds::of(const std::string& key, EntryKind kind) {
   const LockGuard lock(mutex_);
   const auto found = by_key_.find(key);
-  if (found != by_key_.end() && objects_[found->second].kind == kind) return found->second;
-  Object object;
-  object.kind = kind;
-  object.name = key;
-  return by_key_[key] = add(std::move(object));
+  if (found != by_key_.end()) {
+    Plain& known = plain_.at(found->second);
+    known.asked = now_();
+    if (known.object.kind == kind) return found->second;
+    by_key_.erase(found);  // before its key, which is in `known`, may go
+  }
+  (void)drop_some();
+  const ObjectId id = next_plain_++;
+  Plain& plain = plain_[id];
+  plain.object.kind = kind;
+  plain.object.name = key;
+  plain.asked = now_();
+  by_key_.emplace(plain.object.name, id);
+  // The folder itself is always in use.
+  if (key.empty())
+    ++plain.kept;
+  else
+    queue(id, plain);
+  return id;
+}
+
+void ObjectIds::queue(ObjectId id, Plain& plain) {
+  if (plain.is_queued) return;
+  unkept_.push_back(id);
+  plain.is_queued = true;
+}
+
+void ObjectIds::erase(std::unordered_map<ObjectId, Plain>::iterator plain) {
+  const auto named = by_key_.find(plain->second.object.name);
+  if (named != by_key_.end() && named->second == plain->first) by_key_.erase(named);
+  plain_.erase(plain);
+}
+
+/// Gives some ids back; false if there are no more that may be. Few, as others wait for the lock.
+bool ObjectIds::drop_some() {
+  constexpr int kSome = 256;
+  if (!gives_back_) return false;
+  for (int i = 0; i < kSome; ++i) {
+    if (unkept_.size() <= kMostUnkept) return false;
+    const auto plain = plain_.find(unkept_.front());
+    if (plain != plain_.end() && plain->second.kept == 0) {
+      if (now_() - plain->second.asked < kUnkept) {  // perhaps not those behind it, which are looked at later
+        unkept_.push_back(plain->first);
+        unkept_.pop_front();
+        return false;
+      }
+      erase(plain);
+    } else if (plain != plain_.end()) {
+      plain->second.is_queued = false;
+    }
+    unkept_.pop_front();
+  }
+  return true;
+}
+
+void ObjectIds::drop_unkept() {
+  for (bool is_more = true; is_more;) {
+    const LockGuard lock(mutex_);
+    is_more = drop_some();
+  }
+}
+
+bool ObjectIds::keep(ObjectId id) {
+  const LockGuard lock(mutex_);
+  gives_back_ = true;
+  if (id < kFirstPlain) return true;
+  const auto plain = plain_.find(id);
+  if (plain == plain_.end()) return false;
+  ++plain->second.kept;
+  return true;
+}
+
+void ObjectIds::release(ObjectId id) noexcept {
+  const LockGuard lock(mutex_);
+  const auto plain = plain_.find(id);
+  if (plain == plain_.end() || --plain->second.kept > 0) return;
+  try {
+    queue(id, plain->second);
+    (void)drop_some();
+  } catch (const std::bad_alloc&) {
+    if (!plain->second.is_queued) erase(plain);
+  }
+}
+
+size_t ObjectIds::count() const {
+  const SharedLock lock(mutex_);
+  return objects_.size() + plain_.size();
 }
 
 ObjectId ObjectIds::of_root(const DatasetPtr& dataset) {
@@ -84,6 +168,11 @@ std::optional<std::vector<std::string>> ObjectIds::paths(size_t most) const {
 
 Result<Object> ObjectIds::get(ObjectId id) const {
   const SharedLock lock(mutex_);
+  if (id >= kFirstPlain) {
+    const auto plain = plain_.find(id);
+    return plain != plain_.end() ? Result<Object>(plain->second.object)
+                                 : fail(ESTALE, "this name must be looked up again");
+  }
   if (id >= objects_.size()) return fail(ENOENT, "no object has the number {}", id);
   if (id < outdated_ && !objects_[id].is_root) return fail(ESTALE, "the source was changed by another program");
   return objects_[id];

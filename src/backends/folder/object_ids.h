@@ -2,8 +2,14 @@
 // The ids of all objects of a mounted folder that were looked up: folders, files, and the objects of datasets.
 //
 // The source of a dataset assigns ids to its objects, which become invalid when the dataset is closed and reopened: the
-// object must then be looked up by its name in its group. Thread-safe.
+// object must then be looked up by its name in its group.
+//
+// The ids of files and folders, of which there may be millions, last while they are kept. Others are given back when
+// kMostUnkept later ones were asked for, and kUnkept has passed: those who got them have kept them by then, or look the
+// name up again. This begins with the first call of keep(): who keeps none may use all. No id is used twice.
+// Thread-safe.
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -53,19 +59,50 @@ class ObjectIds {
   /// A name in a group no longer refers to an object.
   void removed(ObjectId group, std::string_view name);
 
+  /// See TreeReader.
+  bool keep(ObjectId id);
+  void release(ObjectId id) noexcept;
+  /// Gives back what may be.
+  void drop_unkept();
+  /// How many ids there are.
+  [[nodiscard]] size_t count() const;
+
+  using Clock = std::chrono::steady_clock;
+  static constexpr size_t kMostUnkept = size_t{1} << 16;
+  static constexpr std::chrono::seconds kUnkept{10};
+  /// `now`: another one for tests.
+  explicit ObjectIds(Clock::time_point (*now)() = &Clock::now) : now_(now) {}
+
  private:
   using Name = std::pair<ObjectId, std::string>;
+  static constexpr ObjectId kFirstPlain = ObjectId{1} << 63;  // those below are of objects of datasets
   struct Inner {
     uint64_t generation = 0;
     std::unordered_map<ObjectId, ObjectId> ids;  // from the source's ids
   };
 
-  ObjectId add(Object object) CODECFS_REQUIRES(mutex_);
+  /// Of a file or folder.
+  struct Plain {
+    Object object;
+    uint64_t kept = 0;
+    bool is_queued = false;     // in unkept_
+    Clock::time_point asked{};  // the last time that the id was returned
+  };
 
+  ObjectId add(Object object) CODECFS_REQUIRES(mutex_);
+  void queue(ObjectId id, Plain& plain) CODECFS_REQUIRES(mutex_);
+  void erase(std::unordered_map<ObjectId, Plain>::iterator plain) CODECFS_REQUIRES(mutex_);
+  bool drop_some() CODECFS_REQUIRES(mutex_);
+
+  Clock::time_point (*const now_)();
   mutable SharedMutex mutex_;
-  ObjectId outdated_ CODECFS_GUARDED_BY(mutex_) = 0;  // ids below are those of a former dataset, but for roots
-  std::deque<Object> objects_ CODECFS_GUARDED_BY(mutex_);
-  std::unordered_map<std::string, ObjectId> by_key_ CODECFS_GUARDED_BY(mutex_);  // of folders and files
+  std::unordered_map<ObjectId, Plain> plain_ CODECFS_GUARDED_BY(mutex_);
+  std::unordered_map<std::string_view, ObjectId> by_key_ CODECFS_GUARDED_BY(mutex_);  // keys in plain_
+  std::deque<ObjectId> unkept_ CODECFS_GUARDED_BY(mutex_);  // in which drop_some() looks; also some that are kept
+  bool gives_back_ CODECFS_GUARDED_BY(mutex_) = false;
+  uint64_t next_plain_ CODECFS_GUARDED_BY(mutex_) = kFirstPlain;
+  ObjectId outdated_ CODECFS_GUARDED_BY(mutex_) = 0;       // ids below are those of a former dataset, but for roots
+  std::deque<Object> objects_ CODECFS_GUARDED_BY(mutex_);  // of datasets, by id
   // The keys are valid, because Objects keep their datasets alive.
   std::unordered_map<const Dataset*, ObjectId> roots_ CODECFS_GUARDED_BY(mutex_);
   std::unordered_map<const Dataset*, Inner> by_inner_ CODECFS_GUARDED_BY(mutex_);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace codecfs::fs {
 /// The entries of a group are read at open; chunks are looked up as the reader proceeds.
 struct OpenDirectory {
   Place place;
+  std::optional<Nodes::Hold> hold;       // of place.node
   std::vector<Entry> entries;            // of a group or folder
   std::vector<std::string> names;        // the names in this view, if they differ from those of the entries
   uint64_t changes = 0;                  // Dataset::changes() when the entries were read

@@ -44,8 +44,7 @@ double absence_timeout(fuse_req_t request, Ino parent, const char* name) {
 void reply_uncertain_entry(fuse_req_t request, const struct stat& status) {
   fuse_entry_param entry = entry_of(request, status);
   entry.attr_timeout = entry.entry_timeout = 0;
-  filesystem_of(request).context().scratch.looked_up(entry.ino);
-  fuse_reply_entry(request, &entry);
+  reply_entry(request, entry);
 }
 
 void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -58,8 +57,7 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     if (status) {
       fuse_entry_param entry = entry_of(request, *status);
       if (mount_of(request).notices.is_outdated()) entry.attr_timeout = entry.entry_timeout = 0;
-      filesystem_of(request).context().scratch.looked_up(entry.ino);
-      fuse_reply_entry(request, &entry);
+      reply_entry(request, entry);
     } else if (status.error().code == ENOENT) {
       fuse_entry_param absent{};
       absent.entry_timeout = absence_timeout(request, parent, name);
@@ -200,8 +198,30 @@ void expect_description(Mount& mount, OpenDirectory& directory, Ino ino, off_t o
     directory.undescribed = kDescribedAfterLookup;
 }
 
-/// Adds one entry, with its attributes if they are wanted and available.
-size_t add_with_attributes(fuse_req_t request, MutableBytes room, const DirectoryItem& item, bool is_described) {
+/// The inodes of which the kernel is told by a listing, unless the reply fails or is not sent at all.
+class ToldInodes {
+ public:
+  explicit ToldInodes(Mount& mount) : mount_(mount) {}
+  ToldInodes(const ToldInodes&) = delete;
+  ToldInodes& operator=(const ToldInodes&) = delete;
+  ~ToldInodes() {
+    for (const Ino ino : inodes_) note_forgotten(mount_, ino, 1);
+  }
+  void add(Ino ino) {
+    inodes_.push_back(ino);
+    note_looked_up(mount_, ino);
+  }
+  void replied() { inodes_.clear(); }
+
+ private:
+  Mount& mount_;
+  std::vector<Ino> inodes_;
+};
+
+/// Adds one entry, with its attributes if they are wanted and available. `told`: gets its inode if the kernel will know
+/// it.
+size_t add_with_attributes(fuse_req_t request, MutableBytes room, const DirectoryItem& item, bool is_described,
+                           ToldInodes& told) {
   fuse_entry_param entry{};
   const bool dots = item.name == "." || item.name == "..";  // the kernel ignores attributes of these
   if (is_described && item.attributes && !dots) {
@@ -214,7 +234,7 @@ size_t add_with_attributes(fuse_req_t request, MutableBytes room, const Director
   if (entry.ino == 0) entry.attr.st_ino = item.ino != 0 ? item.ino : 0xffffffff;  // only used as d_ino
   const size_t size = fuse_add_direntry_plus(request, reinterpret_cast<char*>(room.data()), room.size(),
                                              item.name.c_str(), &entry, item.next);
-  if (entry.ino != 0 && size <= room.size()) filesystem_of(request).context().scratch.looked_up(entry.ino);
+  if (entry.ino != 0 && size <= room.size()) told.add(entry.ino);
   return size;
 }
 
@@ -236,7 +256,8 @@ void expire_entries(MutableBytes entries) {
   }
 }
 
-/// `add(room, item)` gives the bytes that the item needs, and adds it if there is room.
+/// `add(room, item, told)` gives the bytes that the item needs, and adds it if there is room; see
+/// add_with_attributes().
 template <class Add>
 void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info, Add add,
                     bool has_attributes) {
@@ -244,16 +265,17 @@ void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offse
     CODECFS_TRY(check_current(directory_of(info)->outdated));
     std::vector<std::byte> reply(std::min(size, size_t{kMaxRead}));
     size_t used = 0;
+    ToldInodes told(mount_of(request));
     const Result<> read =
         filesystem_of(request).listing().read(*directory_of(info), offset, [&](const DirectoryItem& item) {
-          const size_t entry = add(MutableBytes(reply).subspan(used), item);
+          const size_t entry = add(MutableBytes(reply).subspan(used), item, told);
           if (entry > reply.size() - used) return false;
           used += entry;
           return true;
         });
     if (!read && used == 0) return std::unexpected(read.error());
     if (has_attributes && mount_of(request).notices.is_outdated()) expire_entries(MutableBytes(reply).first(used));
-    fuse_reply_buf(request, reinterpret_cast<const char*>(reply.data()), used);
+    if (fuse_reply_buf(request, reinterpret_cast<const char*>(reply.data()), used) == 0) told.replied();
     return {};
   });
 }
@@ -261,7 +283,7 @@ void read_directory(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offse
 void op_readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
   read_directory(
       request, ino, size, offset, info,
-      [&](MutableBytes room, const DirectoryItem& item) { return add_plain(request, room, item); }, false);
+      [&](MutableBytes room, const DirectoryItem& item, ToldInodes&) { return add_plain(request, room, item); }, false);
 }
 
 void op_readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info* info) {
@@ -270,9 +292,9 @@ void op_readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offse
   expect_description(mount_of(request), directory, ino, offset);
   read_directory(
       request, ino, size, offset, info,
-      [&](MutableBytes room, const DirectoryItem& item) {
+      [&](MutableBytes room, const DirectoryItem& item, ToldInodes& told) {
         const bool is_described = directory.undescribed.fetch_sub(1, std::memory_order_relaxed) > 0;
-        return add_with_attributes(request, room, item, is_described);
+        return add_with_attributes(request, room, item, is_described, told);
       },
       true);
 }

@@ -18,14 +18,16 @@ void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
                    filesystem_of(request).files().create(parent, name, mode, info->flags, given_up(request)));
     fuse_entry_param entry = entry_of(request, created.status);
     Mount& mount = mount_of(request);
-    mount.filesystem.context().scratch.looked_up(entry.ino);
+    note_looked_up(mount, entry.ino);
     Caching& caching = created.file->caching;
     caching.direct = writes_past_pages(caching, *info);
     info->direct_io = caching.direct;
     keep_copies(request, entry.ino, *created.file, *info);
     info->fh = mount.files.add(std::move(created.file));
     mount.filesystem.context().kernel_pages.after_pushes(entry.ino, [request, &mount, entry, opened = *info] {
-      if (fuse_reply_create(request, &entry, &opened) != 0) close_unknown(mount, opened.fh);
+      if (fuse_reply_create(request, &entry, &opened) == 0) return;
+      close_unknown(mount, opened.fh);
+      note_forgotten(mount, entry.ino, 1);
     });
     return {};
   });
@@ -184,7 +186,7 @@ void op_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
 
 void forgotten(fuse_req_t request, Ino ino, uint64_t lookups) {
   mount_of(request).notices.note_forgotten(ino);
-  filesystem_of(request).context().scratch.forgotten(ino, lookups);
+  note_forgotten(mount_of(request), ino, lookups);
 }
 
 void op_forget(fuse_req_t request, fuse_ino_t ino, uint64_t lookups) {
@@ -199,11 +201,7 @@ void op_forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgets
   fuse_reply_none(request);
 }
 
-void reply_made(fuse_req_t request, const struct stat& status) {
-  const fuse_entry_param entry = entry_of(request, status);
-  filesystem_of(request).context().scratch.looked_up(entry.ino);
-  fuse_reply_entry(request, &entry);
-}
+void reply_made(fuse_req_t request, const struct stat& status) { reply_entry(request, entry_of(request, status)); }
 
 void op_mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t) {
   answer(request, parent, [&]() -> Result<> {

@@ -64,6 +64,7 @@ void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind =
             Wakes wakes = Wakes::by_inode) {
   const RecodingPolicy::Scope never_waits(DuringRecoding::hold);
   const KernelNotices::Request served(mount_of(request).notices, ino);
+  const Nodes::Request nodes(filesystem_of(request).context().nodes);
   SourceRest* const rest = mount_of(request).rest.get();
   SourceRest::Use use;
   Result<> result;
@@ -144,6 +145,24 @@ inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) 
     entry.attr_timeout = 0;
   }
   return entry;
+}
+
+/// Counts what the kernel is told of, until it forgets that. Must be called before the reply.
+inline void note_looked_up(Mount& mount, Ino ino) {
+  mount.filesystem.context().scratch.looked_up(ino);
+  mount.filesystem.context().nodes.looked_up(ino);
+}
+
+/// The kernel has forgotten an inode, or did not get the reply that told it.
+inline void note_forgotten(Mount& mount, Ino ino, uint64_t lookups) {
+  mount.filesystem.context().scratch.forgotten(ino, lookups);
+  mount.filesystem.context().nodes.forgotten(ino, lookups);
+}
+
+inline void reply_entry(fuse_req_t request, const fuse_entry_param& entry) {
+  Mount& mount = mount_of(request);
+  note_looked_up(mount, entry.ino);
+  if (fuse_reply_entry(request, &entry) != 0) note_forgotten(mount, entry.ino, 1);
 }
 
 /// Closes a file whose open reply failed: the kernel does not know it and will not release it.

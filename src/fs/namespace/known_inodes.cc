@@ -10,9 +10,13 @@ constexpr size_t kMaxInodeBlocks = size_t{1} << 18;
 // Limit for notifications about inodes if it is unknown which ones the kernel knows.
 constexpr uint64_t kMaxNotices = uint64_t{1} << 22;
 
+/// Those of a folder's own names are not recorded: there may be millions, far apart, whose content nobody changes here.
+bool is_plain(Ino ino) { return ino >> kLocalBits == kPlainSlot; }
+
 }  // namespace
 
 void KnownInodes::add(Ino ino) {
+  if (is_plain(ino)) return;
   const LockGuard lock(mutex_);
   if (all_) return;
   blocks_.insert(ino >> kBlockBits);
@@ -22,6 +26,7 @@ void KnownInodes::add(Ino ino) {
 }
 
 bool KnownInodes::contains(Ino ino) const {
+  if (is_plain(ino)) return true;
   const LockGuard lock(mutex_);
   return all_ || blocks_.contains(ino >> kBlockBits);
 }

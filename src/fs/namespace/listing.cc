@@ -37,6 +37,7 @@ Result<std::unique_ptr<OpenDirectory>> Listing::open(Ino ino) {
     return fail(ESTALE, "{}: is a variable now", node.path);
   auto directory = std::make_unique<OpenDirectory>();
   directory->place = place;
+  directory->hold.emplace(mount_.nodes, node);
   if (node.kind == NodeKind::group || node.kind == NodeKind::folder) {
     bool is_still = false;
     {
@@ -270,9 +271,10 @@ Result<struct stat> Listing::listed_attributes(const OpenDirectory& directory, c
   const Node* child = nullptr;
   {
     const SharedLock names(mount_.names);
-    if (mount_.dataset.changes() == directory.changes) {
-      CODECFS_ASSIGN(child, mount_.nodes.child(node, entry));
-    } else {
+    if (mount_.dataset.changes() == directory.changes)
+      if (const Result<const Node*> listed = mount_.nodes.child(node, entry)) child = *listed;
+    // The id in a listing lasts only for some time: see TreeReader::keep().
+    if (child == nullptr) {
       CODECFS_ASSIGN(const Entry now, mount_.dataset.source().find(node.object, entry.name));
       CODECFS_ASSIGN(child, mount_.nodes.child(node, now));
     }

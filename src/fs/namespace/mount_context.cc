@@ -43,7 +43,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       mountpoint(options.mountpoint),
       make_references(options.make_references),
       dataset(std::move(source), options.has_other_users),
-      nodes(dataset.source().root(), options.view),
+      nodes(dataset.source().root(), options.view, &dataset.source()),
       cache(options.cache_bytes, stats),
       conversions(options.cache_bytes / 4, conversion_stats),
       decoder(dataset, nodes, cache, stats, read_ahead, [this](const ChunkPlace& chunk) { changed_outside(chunk); }),

@@ -7,24 +7,7 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr std::array kGroupFiles{NamedFile{".zgroup", FileKind::zgroup}, NamedFile{".zattrs", FileKind::zattrs},
-                                 NamedFile{".zmetadata", FileKind::zmetadata}};
-constexpr std::array kVariableFiles{NamedFile{".zarray", FileKind::zarray}, NamedFile{".zattrs", FileKind::zattrs},
-                                    NamedFile{"_Filter", FileKind::filter}, NamedFile{"_Codecs", FileKind::codecs}};
-constexpr std::array kGroupFiles3{NamedFile{"zarr.json", FileKind::zarr_json}};
-constexpr std::array kVariableFiles3{NamedFile{"zarr.json", FileKind::zarr_json},
-                                     NamedFile{"_Filter", FileKind::filter}, NamedFile{"_Codecs", FileKind::codecs}};
-constexpr std::array kControlFiles{NamedFile{"filters", FileKind::filters}, NamedFile{"log", FileKind::log},
-                                   NamedFile{"stats", FileKind::stats},
-                                   NamedFile{"references.json", FileKind::references}};
-
-constexpr std::array<std::string_view, kViews> kViewNames{"decoded", "encoded", "decoded3", "encoded3", "npy", "raw"};
-
-// For a root that is an array, which has no name of its own.
-constexpr std::array kNpyRootFiles{NamedFile{"array.npy", FileKind::array}};
-constexpr std::array kRawRootFiles{NamedFile{"array", FileKind::array}};
-
-constexpr uint64_t kMaxSlots = uint64_t{1} << (63 - kLocalBits);  // inode numbers stay positive as off_t
+constexpr uint64_t kMaxSlots = kPlainSlot;
 constexpr auto kDecoded = static_cast<size_t>(View::decoded);
 constexpr uint64_t kFirstChunk = static_cast<uint64_t>(FileKind::chunk);
 constexpr uint64_t kChunksInOneSlot = kLocalMask + 1 - kFirstChunk;
@@ -42,46 +25,29 @@ NodeKind kind_of(EntryKind kind) {
 
 }  // namespace
 
-std::string_view name_of(View view) { return kViewNames[static_cast<size_t>(view)]; }
-
-std::optional<View> view_named(std::string_view name) {
-  for (size_t i = 0; i < kViews; ++i)
-    if (kViewNames[i] == name) return static_cast<View>(i);
-  return std::nullopt;
-}
-
-std::span<const NamedFile> files_of(NodeKind kind) {
-  switch (kind) {
-    case NodeKind::group: return kGroupFiles;
-    case NodeKind::variable: return kVariableFiles;
-    case NodeKind::control: return kControlFiles;
-    case NodeKind::folder:
-    case NodeKind::file:
-    case NodeKind::views:
-    case NodeKind::scratch:
-    case NodeKind::symlink: break;
+/// Keeps an id of the source while the nodes that are to have it are made. Without a source all ids are valid.
+class Nodes::KeptId {
+ public:
+  KeptId(TreeReader* source, ObjectId id)
+      : source_(source), id_(id), is_valid_(source == nullptr || source->keep(id)) {}
+  KeptId(const KeptId&) = delete;
+  KeptId& operator=(const KeptId&) = delete;
+  ~KeptId() {
+    if (source_ != nullptr && is_valid_) source_->release(id_);
   }
-  return {};
-}
+  [[nodiscard]] bool is_valid() const { return is_valid_; }
+  /// For one node, which releases it.
+  void keep_again() const {
+    if (source_ != nullptr) (void)source_->keep(id_);
+  }
 
-std::span<const NamedFile> files_of(const Node& node) {
-  if (is_zarr3(node.view) && node.kind == NodeKind::group) return kGroupFiles3;
-  if (is_zarr3(node.view) && node.kind == NodeKind::variable) return kVariableFiles3;
-  if (!shows_arrays(node.view)) return files_of(node.kind);
-  if (node.kind != NodeKind::variable || !node.is_root()) return {};
-  if (node.view == View::npy) return kNpyRootFiles;
-  return kRawRootFiles;
-}
+ private:
+  TreeReader* const source_;
+  const ObjectId id_;
+  const bool is_valid_;
+};
 
-std::string_view name_of(FileKind file) {
-  if (file == FileKind::zarr_json) return kGroupFiles3.front().name;
-  for (const NodeKind kind : {NodeKind::group, NodeKind::variable, NodeKind::control})
-    for (const NamedFile& named : files_of(kind))
-      if (named.kind == file) return named.name;
-  return {};
-}
-
-Nodes::Nodes(const Entry& root, View shown) : shown_(shown) {
+Nodes::Nodes(const Entry& root, View shown, TreeReader* source) : source_(source), shown_(shown) {
   const auto root_of = [&](View view) {
     Node node;
     node.kind = kind_of(root.kind);
@@ -132,13 +98,28 @@ const Node* Nodes::add(Node node) {
   const Node* added = &nodes_.back();
   slots_.push_back(added);
   note_path(*added);
+  hold_parent(*added);
   return added;
+}
+
+/// `id`: of the node, which keeps it from now on.
+const Node* Nodes::add_plain(Node node, const Node* decoded, const KeptId& id) {
+  const PlainNodes::Item& added = plain_.add(std::move(node), decoded);
+  id.keep_again();
+  note_path(added);
+  hold_parent(added);
+  if (decoded != nullptr) ++plain_.find(decoded->ino())->holds;
+  return &added;
 }
 
 Result<Place> Nodes::at(Ino ino) const {
   const uint64_t slot = ino >> kLocalBits;
   const uint64_t local = ino & kLocalMask;
   const SharedLock lock(mutex_);
+  if (slot == kPlainSlot) {
+    const Node* const plain = given(node_of(ino));
+    return plain != nullptr ? Result<Place>(Place{plain}) : std::unexpected(Error{ESTALE, {}});
+  }
   // An error without a reason, so that it is not logged: the kernel sends requests for renumbered or removed inodes and
   // then looks the name up again.
   if (slot >= slots_.size()) return std::unexpected(Error{ESTALE, {}});
@@ -172,18 +153,23 @@ Result<const Node*> Nodes::child(const Node& directory, const Entry& entry) {
     if (parent == nullptr) return std::unexpected(Error{ESTALE, {}});
     const auto found = by_path_.find(parent->path + "/" + entry.name);
     if (found != by_path_.end() && found->second[view] != nullptr && is_same(*found->second[view]))
-      return found->second[view];
+      return given(found->second[view]);
   }
   const LockGuard lock(mutex_);
   const Node* parent = current(directory);
   if (parent == nullptr) return std::unexpected(Error{ESTALE, {}});
   std::string path = parent->path + "/" + entry.name;
+  // The id of a listing that was read long ago says nothing about what the name refers to now.
+  const bool is_plain = PlainNodes::are(*parent, kind);
+  const KeptId id(is_plain && kind != NodeKind::symlink ? source_ : nullptr, entry.object);
+  if (!id.is_valid()) return std::unexpected(Error{ESTALE, {}});
   if (const auto found = by_path_.find(path); found != by_path_.end() && !is_same(*found->second[kDecoded]))
     for (const Node* node : at_or_below(path)) drop(*node);
   const auto now = by_path_.find(path);
   const InViews known = now == by_path_.end() ? InViews{} : now->second;
-  if (known[view] != nullptr) return known[view];
-  if (slots_.size() + 1 >= kMaxSlots) return fail(ENFILE, "{}: more than {} groups and variables", path, kMaxSlots);
+  if (known[view] != nullptr) return given(known[view]);
+  if (!is_plain && slots_.size() + 1 >= kMaxSlots)
+    return fail(ENFILE, "{}: more than {} groups and variables", path, kMaxSlots);
   Node node;
   node.kind = kind;
   node.object = entry.object;
@@ -194,13 +180,13 @@ Result<const Node*> Nodes::child(const Node& directory, const Entry& entry) {
     Node first = node;
     first.parent = parent->key();
     first.common = slots_.size();
-    decoded = add(std::move(first));
-    if (parent->view == View::decoded) return decoded;
+    decoded = is_plain ? add_plain(std::move(first), nullptr, id) : add(std::move(first));
+    if (parent->view == View::decoded) return given(decoded);
   }
   node.view = parent->view;
   node.parent = parent->ino();
   node.common = decoded->slot;
-  return add(std::move(node));
+  return is_plain ? given(add_plain(std::move(node), decoded, id)) : add(std::move(node));
 }
 
 const Node* Nodes::known_child(const Node& directory, std::string_view name) const {
@@ -208,21 +194,21 @@ const Node* Nodes::known_child(const Node& directory, std::string_view name) con
   const Node* parent = current(directory);
   if (parent == nullptr) return nullptr;
   const auto found = by_path_.find(fmt::format("{}/{}", parent->path, name));
-  return found == by_path_.end() ? nullptr : found->second[static_cast<size_t>(directory.view)];
+  return found == by_path_.end() ? nullptr : given(found->second[static_cast<size_t>(directory.view)]);
 }
 
 std::vector<const Node*> Nodes::in_all_views(const Node& node) const {
   const SharedLock lock(mutex_);
   std::vector<const Node*> nodes;
   for (const Node* other : views_of(node))
-    if (other != nullptr) nodes.push_back(other);
+    if (other != nullptr) nodes.push_back(given(other));
   return nodes;
 }
 
 const Node* Nodes::find(const std::string& path) const {
   const SharedLock lock(mutex_);
   const auto found = by_path_.find(path);
-  return found == by_path_.end() ? nullptr : found->second[kDecoded];
+  return found == by_path_.end() ? nullptr : given(found->second[kDecoded]);
 }
 
 std::vector<const Node*> Nodes::above(const Node& node) const {
@@ -311,12 +297,17 @@ void Nodes::assign(const Slots& slots, const Node* node) {
 }
 
 /// The node as it is now, at its present path; null if it was removed.
-const Node* Nodes::current(const Node& node) const { return slots_[node.slot]; }
+const Node* Nodes::current(const Node& node) const { return node.is_plain() ? node_of(node.ino()) : slots_[node.slot]; }
+
+/// The node with an inode number of its own; null if it was removed.
+const Node* Nodes::node_of(Ino ino) const {
+  if (ino >> kLocalBits != kPlainSlot) return slots_[ino >> kLocalBits];
+  const PlainNodes::Item* const item = plain_.find(ino);
+  return item != nullptr && !item->gone ? item : nullptr;
+}
 
 /// The directory that holds a node; null for the root of a view.
-const Node* Nodes::holder(const Node& node) const {
-  return node.is_root() ? nullptr : slots_[node.parent >> kLocalBits];
-}
+const Node* Nodes::holder(const Node& node) const { return node.is_root() ? nullptr : node_of(node.parent); }
 
 Nodes::InViews Nodes::views_of(const Node& node) const {
   const Node* now = current(node);
@@ -350,9 +341,14 @@ void Nodes::replace(const Node& old, Node node) {
     assign(more->second.directories, added);
   }
   note_path(*added);
+  hold_parent(*added);
 }
 
 void Nodes::drop(const Node& node) {
+  if (node.is_plain()) {
+    plain_.find(node.ino())->gone = true;
+    return forget_path(node);
+  }
   slots_[node.slot] = nullptr;
   if (const auto more = more_slots_.find(node.slot); more != more_slots_.end()) {
     assign(more->second.chunks, nullptr);
@@ -415,7 +411,7 @@ void Nodes::move(const Node& node, const Node& parent, std::string_view name) {
   const InViews parents = views_of(parent);
   for (const Node* old : at_or_below(from)) {
     const Node* new_parent = parents[static_cast<size_t>(old->view)];
-    if (new_parent == nullptr) {  // the target directory was not looked up in this view
+    if (new_parent == nullptr || old->is_plain()) {  // the target directory was not looked up in this view
       drop(*old);
       continue;
     }

@@ -16,14 +16,16 @@
 // Slot 0 is the root of the mount, so the root is inode 1 as FUSE requires. A variable with more than 2^40 - 16 chunks
 // gets as many consecutive slots as it needs when its first chunk is looked up; so does one whose chunks are renumbered
 // because its shape has changed. The directories of chunks in a view of Zarr v3 (c, c/0, ...) have slots of their own,
-// in which their numbers (ChunkDirectories) are the local parts. A Node is immutable and lives as long as the mount: a
-// directory that is moved or becomes a variable gets another Node in its slot, and keeps its inode number.
+// in which their numbers (ChunkDirectories) are the local parts. A Node is immutable: a directory that is moved or
+// becomes a variable gets another Node in its slot, and keeps its inode number.
+//
+// A Node lives as long as the mount, but for those of a mounted folder's own names (PlainNodes): they end when the
+// kernel has forgotten them and nothing else uses them. A thread is given such a node for the lifetime of its Request;
+// one without a Request makes the node stay. What keeps it longer has a Hold.
 
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <memory>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -34,120 +36,52 @@
 #include "backends/api/source.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "fs/namespace/node.h"
+#include "fs/namespace/plain_nodes.h"
 
 namespace codecfs::fs {
-
-using Ino = uint64_t;
-
-inline constexpr unsigned kLocalBits = 40;
-inline constexpr uint64_t kLocalMask = (uint64_t{1} << kLocalBits) - 1;
-inline constexpr Ino kRootIno = 1;
-
-/// The form in which the dataset is shown.
-enum class View : uint8_t {
-  decoded,   // chunks as raw bytes, Zarr v2
-  encoded,   // chunks as stored, with their codecs in .zarray
-  decoded3,  // chunks as raw bytes, Zarr v3
-  encoded3,  // chunks as stored, with their codecs in zarr.json
-  npy,       // each variable is a file of numpy's format, NAME.npy
-  raw,       // the same without the header, NAME
-};
-inline constexpr size_t kViews = 6;
-/// The views in which a variable is one file instead of a directory of chunks.
-inline constexpr bool shows_arrays(View view) { return view == View::npy || view == View::raw; }
-/// The views with encoded chunk files.
-inline constexpr bool is_encoded(View view) { return view == View::encoded || view == View::encoded3; }
-/// The views with the metadata files and the names of chunks of Zarr v3.
-inline constexpr bool is_zarr3(View view) { return view == View::decoded3 || view == View::encoded3; }
-/// "decoded", "encoded", ...: the name for users.
-std::string_view name_of(View view);
-std::optional<View> view_named(std::string_view name);
-/// The view that a mount of this source shows if the user does not choose one: its own format.
-inline View default_view(const Source& source) { return source.is_zarr3() ? View::decoded3 : View::decoded; }
-
-enum class NodeKind {
-  group,
-  variable,
-  symlink,
-  folder,   // of a mounted folder, without metadata files
-  file,     // likewise, but a file instead of a directory
-  control,  // .codecfs
-  views,    // .codecfs/view
-  scratch,
-};
-
-/// The slot of all scratch files; ScratchFiles assigns their local parts.
-inline constexpr uint64_t kScratchSlot = 2;
-
-/// The files beside the chunks; the value is the local part of the inode number.
-enum class FileKind : uint8_t {
-  itself = 1,
-  zgroup = 2,
-  zarray = 3,
-  zattrs = 4,
-  zmetadata = 5,
-  filter = 6,
-  codecs = 7,
-  log = 8,
-  stats = 9,
-  filters = 10,
-  array = 11,  // a variable as one file; a root that is an array is a directory with this file
-  zarr_json = 12,
-  references = 13,
-  unknown = 14,          // all names of a variable's directory, while the variable cannot be read (Namespace::known())
-  chunk_directory = 15,  // of Place only: see the top
-  chunk = 16,            // and all values above
-};
-
-struct Node;
-
-struct NamedFile {
-  std::string_view name;
-  FileKind kind;
-};
-
-/// The metadata files in a directory of this kind, in the order in which they are listed (_Filter and _Codecs are not).
-std::span<const NamedFile> files_of(NodeKind kind);
-
-/// The same for a view.
-std::span<const NamedFile> files_of(const Node& node);
-
-/// The name of a metadata or control file.
-std::string_view name_of(FileKind file);
-
-struct Node {
-  NodeKind kind = NodeKind::group;
-  View view = View::decoded;
-  ObjectId object = 0;  // of groups, variables, folders and files
-  std::string target;   // of symlinks
-  std::string path;     // from the root of the dataset, which is "": for messages
-  Ino parent = kRootIno;
-  uint64_t slot = 0;
-  uint64_t common = 0;  // the slot of the same path in the decoded view
-
-  [[nodiscard]] Ino ino(FileKind file = FileKind::itself) const {
-    return slot << kLocalBits | static_cast<uint64_t>(file);
-  }
-  /// The key that all views share.
-  [[nodiscard]] Ino key() const { return common << kLocalBits | static_cast<uint64_t>(FileKind::itself); }
-  /// In its directory; empty for the root.
-  [[nodiscard]] std::string_view name() const { return std::string_view(path).substr(path.rfind('/') + 1); }
-  /// Whether this is the root of a view.
-  [[nodiscard]] bool is_root() const { return path.empty(); }
-};
-
-/// The node and the file in its directory that an inode number refers to.
-struct Place {
-  const Node* node = nullptr;
-  FileKind file = FileKind::itself;
-  uint64_t chunk = 0;  // its number, if file is chunk or chunk_directory
-};
 
 /// All functions take nodes from before a move as well: they apply to the node as it is now.
 class Nodes {
  public:
-  /// `shown`: the view that the root of the mount shows.
-  Nodes(const Entry& root, View shown);
+  /// `shown`: the view that the root of the mount shows. `source`: whose ids the nodes keep; null if all ids stay.
+  Nodes(const Entry& root, View shown, TreeReader* source = nullptr);
+  Nodes(const Nodes&) = delete;
+  Nodes& operator=(const Nodes&) = delete;
+
+  /// The nodes that this thread is given during the lifetime of the object stay for that long.
+  class Request {
+   public:
+    explicit Request(Nodes& nodes);
+    Request(const Request&) = delete;
+    Request& operator=(const Request&) = delete;
+    ~Request();
+
+   private:
+    friend class Nodes;
+    static thread_local Request* current_;
+    Nodes& nodes_;
+    Request* const before_;
+    std::vector<PlainNodes::Item*> given_;
+  };
+  /// Makes a node that the thread was given stay for the lifetime of the object.
+  class Hold {
+   public:
+    Hold(Nodes& nodes, const Node& node);
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+    ~Hold() { nodes_.end_hold(ino_); }
+
+   private:
+    Nodes& nodes_;
+    const Ino ino_;
+  };
+  /// The kernel is going to be told of an inode, in the reply to the present Request.
+  void looked_up(Ino ino);
+  /// The kernel has forgotten an inode, of which it was told `count` times, or was not told.
+  void forgotten(Ino ino, uint64_t count);
+  /// How many nodes there are.
+  [[nodiscard]] size_t count() const;
 
   /// Resolves an inode number. ESTALE if it was never assigned, or its file was removed. A former group may have become
   /// a directory of chunks.
@@ -218,6 +152,15 @@ class Nodes {
   [[nodiscard]] InViews views_of(const Node& node) const CODECFS_REQUIRES_SHARED(mutex_);
   void note_path(const Node& node) CODECFS_REQUIRES(mutex_);
 
+  const Node* given(const Node* node) const CODECFS_REQUIRES_SHARED(mutex_);
+  [[nodiscard]] const Node* node_of(Ino ino) const CODECFS_REQUIRES_SHARED(mutex_);
+  void end_hold(Ino ino);
+  void free_unused(Ino ino);
+  void free_if_unused(PlainNodes::Item* item) CODECFS_REQUIRES(mutex_);
+  void hold_parent(const Node& node) CODECFS_REQUIRES(mutex_);
+  class KeptId;
+  const Node* add_plain(Node node, const Node* decoded, const KeptId& id) CODECFS_REQUIRES(mutex_);
+
   const Node* add(Node node) CODECFS_REQUIRES(mutex_);
   void replace(const Node& old, Node node) CODECFS_REQUIRES(mutex_);
   void drop(const Node& node) CODECFS_REQUIRES(mutex_);
@@ -227,7 +170,9 @@ class Nodes {
   Result<Ino> chunk_of_slot(uint64_t slot, const std::string& path, uint64_t number, uint64_t count);
   std::vector<const Node*> at_or_below(const std::string& path) const CODECFS_REQUIRES_SHARED(mutex_);
 
+  TreeReader* const source_;
   mutable SharedMutex mutex_;
+  PlainNodes plain_ CODECFS_GUARDED_BY(mutex_);
   std::deque<Node> nodes_ CODECFS_GUARDED_BY(mutex_);          // which are immutable
   std::vector<const Node*> slots_ CODECFS_GUARDED_BY(mutex_);  // null: removed
   std::unordered_map<std::string, InViews> by_path_ CODECFS_GUARDED_BY(mutex_);

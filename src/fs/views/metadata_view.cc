@@ -165,8 +165,8 @@ std::string MetadataView::stats_text() {
   Source& source = mount_.dataset.source();
   // In an object store there is none, and asking may wait for requests.
   const uint64_t reclaimable = source.reads_at_once() == 0 ? source.reclaimable_bytes() : 0;
-  text += fmt::format("recode_chunks_done {}\nrecode_chunks_total {}\nreclaimable_bytes {}\n", recoding.done,
-                      recoding.total, reclaimable);
+  text += fmt::format("recode_chunks_done {}\nrecode_chunks_total {}\nreclaimable_bytes {}\nnodes {}\n", recoding.done,
+                      recoding.total, reclaimable, mount_.nodes.count());
   return text + object_counters();
 }
 

@@ -58,5 +58,14 @@ TEST(KnownInodes, WhereTooManyAreKnownAllAre) {
   EXPECT_EQ(known.within({7, uint64_t{1} << 40}).front().count, uint64_t{1} << 22);
 }
 
+TEST(KnownInodes, ManyNamesOfAFolderTakeNoPlace) {
+  KnownInodes known;
+  known.add(5'000'000);
+  for (uint64_t i = 0; i < 400'000; ++i) known.add(kPlainSlot << kLocalBits | i << 16);
+  EXPECT_TRUE(known.contains(kPlainSlot << kLocalBits | 1 << 16));
+  EXPECT_FALSE(known.contains(7'000'000));
+  EXPECT_EQ(known.within({1, kPlainSlot << kLocalBits}).size(), 1);
+}
+
 }  // namespace
 }  // namespace codecfs::fs
