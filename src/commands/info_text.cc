@@ -9,6 +9,7 @@
 #include "base/terminal_text.h"
 #include "commands/dataset_info.h"
 #include "filters/core/codec_json.h"
+#include "filters/core/filter.h"
 #include "model/json.h"
 
 namespace codecfs::commands {
