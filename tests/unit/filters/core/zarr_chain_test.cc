@@ -22,7 +22,7 @@ ZarrChain zarr(std::string_view spec, uint64_t item_size = 4) {
 Result<std::string> hdf5(std::string_view codecs, uint64_t item_size = 4) {
   CODECFS_ASSIGN(const auto stages, parse_zarr_codecs(Json(), *parse_json(codecs), item_size));
   CODECFS_ASSIGN(const auto chain, hdf5_chain(stages, chunk_of(item_size)));
-  return print_filter_spec(chain);
+  return print_filter_spec(chain.stages);
 }
 
 TEST(ZarrChain, FiltersWithACodecOfTheSameBytes) {
@@ -106,14 +106,31 @@ TEST(ZarrChain, FiltersOfHdf5ForCodecs) {
   EXPECT_EQ(hdf5(R"([{"id": "lz4", "acceleration": 5}])").value_or(""), "32004");
   EXPECT_EQ(hdf5("[]").value_or("no"), "");
   for (const char* codecs :
-       {R"([{"id": "gzip", "level": 1}])", R"([{"id": "lzma"}])", R"([{"id": "delta", "dtype": "<i4"}])",
-        R"([{"id": "shuffle", "elementsize": 2}])", R"([{"id": "unknown"}])", R"([{"id": "hdf5:32000"}])"}) {
+       {R"([{"id": "lzma"}])", R"([{"id": "delta", "dtype": "<i4"}])", R"([{"id": "shuffle", "elementsize": 2}])",
+        R"([{"id": "unknown"}])", R"([{"id": "zlib"}, {"id": "lzma"}])"}) {
     const auto chain = hdf5(codecs);
     ASSERT_FALSE(chain) << codecs;
     EXPECT_EQ(chain.error().code, EINVAL);
   }
-  // Eight-byte elements after a checksum: no HDF5 pipeline converts to this.
-  EXPECT_FALSE(hdf5(R"([{"id": "fletcher32"}, {"id": "shuffle", "elementsize": 8}])", 8));
+}
+
+TEST(ZarrChain, ChainsThatNumcodecsLacksAreInHdf5AllTheSame) {
+  const auto is_shown_so = [](const char* codecs, uint64_t item_size = 4) {
+    const auto chain = hdf5_chain(*parse_zarr_codecs({}, *parse_json(codecs), item_size), chunk_of(item_size));
+    return chain && chain->is_shown_so;
+  };
+  EXPECT_TRUE(is_shown_so(R"([{"id": "shuffle", "elementsize": 4}, {"id": "zlib", "level": 5}])"));
+  constexpr const char* kGzip = R"([{"id": "gzip", "level": 3}])";
+  EXPECT_EQ(hdf5(kGzip).value_or(""), "1,3");
+  EXPECT_FALSE(is_shown_so(kGzip));
+  constexpr const char* kOfNetcdf =
+      R"([{"id": "fletcher32"}, {"id": "shuffle", "elementsize": 8}, {"id": "zlib", "level": 2}])";
+  EXPECT_EQ(hdf5(kOfNetcdf, 8).value_or(""), "3|2,8|1,2");
+  EXPECT_FALSE(is_shown_so(kOfNetcdf, 8));
+  constexpr const char* kSzip = R"([{"id": "szip", "mask": 4, "pixels-per-block": 16}])";
+  EXPECT_EQ(hdf5(kSzip).value_or(""), "4,4,16");
+  EXPECT_FALSE(is_shown_so(kSzip));
+  EXPECT_EQ(hdf5(R"([{"id": "hdf5:32000"}])").value_or(""), "32000");
 }
 
 TEST(ZarrChain, CodecsOfZarr3AloneAreNotShownToReadersOfZarr2) {

@@ -184,7 +184,8 @@ TEST_F(FilterControlTest, AFileThatCameBeforeTheZarrayWinsOverTheGroup) {
 TEST_F(FilterControlTest, CodecsWithoutAnHdf5FilterAreRefused) {
   Variable wanted = text_variable({8}, {4});
   wanted.filters = {{.id = 0, .parameters = {}, .codec = *parse_json(R"({"id": "lzma"})"), .name = {}}};
-  EXPECT_NE(error_of(filters().chain_for_codecs(node("/v", View::encoded), wanted)), 0);
+  std::optional<DirectoryState::WrittenCodecs> written;
+  EXPECT_NE(error_of(filters().chain_for_codecs(node("/v", View::encoded), wanted, written)), 0);
   wanted.filters = {{.id = 1, .parameters = {1}, .codec = *parse_json(R"({"id": "zlib", "level": 1})"), .name = {}}};
   ASSERT_TRUE(filters().apply_codecs(ino("/v", View::encoded), wanted, {}));
   EXPECT_EQ(stored("/v"), (Ids{1}));
