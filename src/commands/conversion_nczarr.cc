@@ -5,6 +5,7 @@
 
 #include "commands/conversion.h"
 #include "commands/elements.h"
+#include "commands/workers.h"
 #include "model/json.h"
 #include "model/limits.h"
 
