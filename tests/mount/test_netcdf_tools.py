@@ -1,8 +1,10 @@
 """netCDF's own tools read the mount as a Zarr store: Debian's ncdump, which cannot read compressed Zarr by itself, prints
 the numbers that it prints for the file."""
+import os
 import re
 import subprocess
 
+import h5py
 import netCDF4
 import numpy as np
 import pytest
@@ -61,3 +63,40 @@ def test_nccopy_takes_the_mount(mount, tmp_path, plain_home):
     subprocess.run(["nccopy", "-k", "nc4", f"file://{m.path}#mode=zarr,file", tmp_path / "out.nc"], check=True)
     with netCDF4.Dataset(tmp_path / "out.nc") as nc:
         assert (nc["v"][:] == np.arange(100)).all()
+
+
+EXAMPLE = """netcdf bzip2szip {
+dimensions:
+  dim0 = 4 ; dim1 = 4 ; dim2 = 4 ; dim3 = 4 ;
+variables:
+  float var(dim0, dim1, dim2, dim3) ;
+    %s
+    var:_Storage = "chunked" ;
+    var:_ChunkSizes = 4, 4, 4, 4 ;
+data:
+  var = %s ;
+}
+"""
+
+
+def stored(path):
+    """The filters in the file with their parameters, and which of them its chunk was stored without."""
+    with h5py.File(path) as file:
+        properties = file["var"].id.get_create_plist()
+        return [properties.get_filter(i)[0:3:2] for i in range(properties.get_nfilters())], file["var"].id.get_chunk_info(0).filter_mask
+
+
+def test_the_example_of_the_filter_document(mount, tmp_path, monkeypatch):
+    """bzip2, then szip, which is optional and cannot encode what bzip2 makes of so small a chunk: ncgen takes it."""
+    monkeypatch.setenv("HDF5_PLUGIN_PATH", os.environ["CODECFS_PLUGINS"])
+    numbers = ", ".join(map(str, range(256)))
+    for name, line in (("theirs", 'var:_Filter = "307,9|4,32,32" ;'), ("ours", "")):
+        (tmp_path / f"{name}.cdl").write_text(EXAMPLE % (line, numbers))
+        subprocess.run(["ncgen", "-4", "-o", tmp_path / f"{name}.nc", tmp_path / f"{name}.cdl"], check=True, timeout=60)
+    m = mount(tmp_path / "ours.nc")
+    os.setxattr(m.path / "var", "user._Filter", b"307,9|4,32,32")
+    m.close()
+    assert stored(tmp_path / "ours.nc") == stored(tmp_path / "theirs.nc")
+    shown = [re.search('var:_Filter = "(.*)"', ncdump(tmp_path / f"{name}.nc", "-hs"))[1] for name in ("ours", "theirs")]
+    assert shown == ["307,9|4,32,32"] * 2
+    assert data_of(ncdump(tmp_path / "ours.nc")) == data_of(ncdump(tmp_path / "theirs.nc")) != {}
