@@ -12,7 +12,7 @@
 namespace codecfs::commands {
 namespace {
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> text_bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 /// The decoded texts of a chunk, also of one that is not stored.
 Result<Elements> texts_of(Source& source, const NczarrLayout::Array& array, uint64_t number) {
@@ -46,15 +46,15 @@ Result<> Conversion::copy_nczarr_array(TreeFiles::Ino from, const Directory& to,
   if (!read) return blame(Blame::source, read.error());
   const auto files = nczarr_->files_of(path, zarray, length);
   if (!files) return blame(Blame::target, files.error());
-  CODECFS_TRY(to_.write(to, ".zarray", bytes_of(files->zarray)));
-  return to_.write(to, ".zattrs", bytes_of(files->zattrs));
+  CODECFS_TRY(to_.write(to, ".zarray", text_bytes(files->zarray)));
+  return to_.write(to, ".zattrs", text_bytes(files->zattrs));
 }
 
 /// Called when all its members are made.
 Result<> Conversion::write_nczarr_group(const Directory& to, const std::string& path) {
   const auto zattrs = nczarr_->zattrs_of(path, made_[path].arrays, made_[path].groups);
   if (!zattrs) return blame(Blame::source, zattrs.error());
-  return to_.write(to, ".zattrs", bytes_of(*zattrs));
+  return to_.write(to, ".zattrs", text_bytes(*zattrs));
 }
 
 /// Bytes of the longest text of an array, at least 1. EINVAL if texts of this length are too large, or cannot be

@@ -17,7 +17,7 @@
 namespace codecfs::hdf5 {
 
 /// Completes a pipeline from a user: ids, parameters, and which filters are optional where the stage does not say (all
-/// but fletcher32, as in netCDF). libhdf5 completes the parameters of plugins' filters. Must not be called under a
+/// but fletcher32). libhdf5 completes the parameters of plugins' filters. Must not be called under a
 /// LibraryRead, as it may call plugins. ENOENT for an unknown filter; EINVAL if it has no HDF5 id, its parameters are
 /// invalid or it cannot encode such chunks; EOPNOTSUPP if only libhdf5 could encode.
 Result<std::vector<FilterStage>> complete_chain(std::span<const FilterStage> chain, const filters::ChunkShape& chunk);
