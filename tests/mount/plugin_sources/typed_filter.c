@@ -1,6 +1,6 @@
-/* A filter with a parameter of every type that a spec may have, as netCDF's own test filter is described: id 32768, codec
- * "test", both halves in one library. It encodes only if each parameter has the value that netCDF's tests give it, and
- * then flips the bits of each byte that the first parameter has. */
+/* A filter with a parameter of every type that a spec may have, as netCDF's own test filter is described: id 32768,
+ * codec "test", both halves in one library. It encodes only if each parameter has the value that netCDF's tests give
+ * it, and then flips the bits of each byte that the first parameter has. */
 #include <H5PLextern.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,8 +13,9 @@ enum { ID = 32768, COUNT = 14 };
 
 int ncaux_h5filterspec_fix8(unsigned char*, int); /* of netCDF, which a filter need not link */
 
-static const char* const kKeys[COUNT] = {"testcase", "byte",     "ubyte",    "short",   "ushort",  "int",      "uint",
-                                         "float",    "double_0", "double_1", "int64_0", "int64_1", "uint64_0", "uint64_1"};
+static const char* const kKeys[COUNT] = {"testcase", "byte",    "ubyte",    "short",    "ushort",
+                                         "int",      "uint",    "float",    "double_0", "double_1",
+                                         "int64_0",  "int64_1", "uint64_0", "uint64_1"};
 
 static uint64_t eight_bytes(const unsigned values[2]) {
   uint64_t value;
@@ -83,6 +84,5 @@ static int to_codec(size_t count, const unsigned* values, char** codecp) {
   return NC_NOERR;
 }
 
-static const NCZ_codec_t codec = {
-    NCZ_CODEC_CLASS_VER, NCZ_CODEC_HDF5, "test", ID, NULL, NULL, to_hdf5, to_codec, NULL};
+static const NCZ_codec_t codec = {NCZ_CODEC_CLASS_VER, NCZ_CODEC_HDF5, "test", ID, NULL, NULL, to_hdf5, to_codec, NULL};
 const void* NCZ_get_codec_info(void) { return &codec; }
