@@ -142,7 +142,7 @@ Result<> check_rules(TreeFiles& from, fs::View view, const DatasetInfo& info, co
   return {};
 }
 
-/// Warns of variables whose filters have no codec in Zarr.
+/// Warns of variables with filters that have no codec in Zarr.
 void tell_what_stays(TreeFiles& from, fs::View view, const DatasetInfo& info, const Omissions& omissions,
                      std::vector<std::string>& warnings) {
   std::string first;

@@ -120,7 +120,7 @@ class CheckingTarget final : public ConvertTarget {
   Result<> finish() override { return {}; }
 };
 
-/// The files of a new archive, whose names are paths from its top.
+/// The files of a new archive, by their paths from its top.
 class ZipTarget final : public ConvertTarget {
  public:
   ZipTarget(std::unique_ptr<NewZip> archive, std::string top) : archive_(std::move(archive)), top_(std::move(top)) {}

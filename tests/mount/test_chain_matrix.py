@@ -231,7 +231,7 @@ def test_set_by_attribute(mount, tmp_path, plugins, kind):
     check(plugins, target, can, kind)
 
 
-def test_given_by_a_rule(mount, tmp_path, plugins, kind):
+def test_given_by_a_rule(mount, tmp_path, place, plugins, kind):
     make, name = TARGETS[kind]
     can, cannot = possible(kind)
     target = make(tmp_path / name, map(name_of, can))
@@ -240,8 +240,9 @@ def test_given_by_a_rule(mount, tmp_path, plugins, kind):
     write_all(mounted.path)
     mounted.close()
     check(plugins, target, can, kind)
+    place.mkdir()
     for chain in cannot[:4]:
-        done = subprocess.run([CODECFS, "-F", f"*,{spec_of(chain)}", target, mounted.path], capture_output=True, text=True,
+        done = subprocess.run([CODECFS, "-F", f"*,{spec_of(chain)}", target, place], capture_output=True, text=True,
                               env={**os.environ, "HDF5_PLUGIN_PATH": plugins}, timeout=60)
         assert done.returncode in (1, 32) and any(part in done.stderr for part in chain), done.stderr
 

@@ -5,9 +5,9 @@
 // object must then be looked up by its name in its group.
 //
 // The ids of files and folders, of which there may be millions, last while they are kept. Others are given back when
-// kMostUnkept later ones were asked for, and kUnkept has passed: those who got them have kept them by then, or look the
-// name up again. This begins with the first call of keep(): who keeps none may use all. No id is used twice.
-// Thread-safe.
+// kMostUnkept later ones were asked for, and kUnkept has passed: callers that got them have kept them by then, or look
+// the name up again. This begins with the first call of keep(): a caller that keeps none may use all. No id is used
+// twice. Thread-safe.
 
 #include <chrono>
 #include <cstdint>

@@ -44,7 +44,7 @@ namespace codecfs::fs {
 /// All functions take nodes from before a move as well: they apply to the node as it is now.
 class Nodes {
  public:
-  /// `shown`: the view that the root of the mount shows. `source`: whose ids the nodes keep; null if all ids stay.
+  /// `shown`: the view that the root of the mount shows. `source`: the nodes keep its ids; null if all ids stay.
   Nodes(const Entry& root, View shown, TreeReader* source = nullptr);
   Nodes(const Nodes&) = delete;
   Nodes& operator=(const Nodes&) = delete;

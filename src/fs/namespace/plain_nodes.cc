@@ -7,7 +7,7 @@
 namespace codecfs::fs {
 
 uint64_t PlainNodes::free_number(const Node& node) {
-  // The upper half of the numbers is for paths whose hashes collide, also those that somebody made collide.
+  // The upper half of the numbers is for paths with colliding hashes, also where an attacker chose them.
   constexpr uint64_t kOthers = (kLocalMask + 1) / 2;
   const uint64_t hash = text_hash(node.path) * 0x9E3779B97F4A7C15 + static_cast<uint64_t>(node.kind);
   const uint64_t number = (hash ^ hash >> kLocalBits) & (kOthers - 1) & ~kViewBits;

@@ -54,8 +54,8 @@ class EncodedForms {
   /// if the view shows another one, because Zarr has no codecs for it, or shows shards as they are stored.
   Result<> check_ruled(View view, const std::string& path, const Variable& facts);
 
-  /// Whether a view shows these filters, or all but some whose place is wrong for numcodecs. EOPNOTSUPP with the first
-  /// that has no codec in Zarr: the view shows no filters then.
+  /// Whether a view shows these filters, or all but some in a place that is wrong for numcodecs. EOPNOTSUPP with the
+  /// first that has no codec in Zarr: the view shows no filters then.
   Result<> check_crossing(View view, const std::string& path, const Variable& facts,
                           std::span<const FilterStage> chain) const;
 
