@@ -109,14 +109,15 @@ ReadAhead::Stream* ReadAhead::match_stream(uint64_t readers, const ChunkGrid& gr
     const bool by_number = number == at->last + at->step;
     const bool by_name = at->step == 1 && next_by_name(grid, at->last) == number;
     if (!by_number && !by_name) continue;
-    at->asked -= std::min<uint64_t>(at->asked, 1);
-    at->expected -= std::min<uint64_t>(at->expected, 1);
     if (by_number != by_name) {  // if the chunk is next in both orders, the order is still unknown
       if (at->by_name != by_name) at->asked = at->expected = 0;
-      if (!at->is_known) at->expected = 0;  // some of what follows now is expected already: Expect may be told twice
+      if (!at->is_known) at->expected = at->is_undecided ? kExpectedOfEither : 0;
       at->by_name = by_name;
       at->is_known = true;
     }
+    at->is_told = at->expected > 0;
+    at->asked -= std::min<uint64_t>(at->asked, 1);
+    at->expected -= std::min<uint64_t>(at->expected, 1);
     ++at->in_row;
     at->last = number;
     streams_.splice(streams_.begin(), streams_, at);
@@ -125,7 +126,8 @@ ReadAhead::Stream* ReadAhead::match_stream(uint64_t readers, const ChunkGrid& gr
   const uint64_t step = stride_of(readers, number);
   // The first chunk of a variable counts twice.
   const unsigned in_row = step > 1 ? kSequentialReads : number == 0 ? kSequentialReads - 1 : 1;
-  streams_.push_front({++last_id_, readers, number, step, in_row, false, step > 1, false, 0, 0});
+  streams_.push_front(
+      {.id = ++last_id_, .readers = readers, .last = number, .step = step, .in_row = in_row, .is_known = step > 1});
   if (streams_.size() > kStreams) streams_.pop_back();
   return step > 1 ? &streams_.front() : nullptr;
 }
@@ -143,7 +145,8 @@ std::vector<uint64_t> ReadAhead::chunks_after(const Stream& stream, const ChunkG
 }
 
 /// What is to be fetched after this chunk was read, without its function: up to `most` chunks ahead. With `is_remote`,
-/// more are expected, in large steps, so that their requests can be joined and are answered when they are fetched.
+/// more are expected, in large steps, so that their requests can be joined and are answered when they are fetched. No
+/// chunk is expected twice while a reader keeps to its order, nor after it may have been fetched.
 ReadAhead::Noted ReadAhead::tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t most,
                                         bool is_remote) {
   // A chunk is read by several requests in no particular order.
@@ -162,36 +165,45 @@ ReadAhead::Noted ReadAhead::tasks_after(uint64_t readers, const ChunkGrid& grid,
   const bool expects_more = stream->expected < (expects + 1) / 2;
   if ((stream->asked >= most && !expects_more) || !have_threads()) return noted;
   const std::vector<uint64_t> next = chunks_after(*stream, grid, expects_more ? expects : most);
-  for (; stream->asked < std::min<uint64_t>(most, next.size()) && tasks_.size() + noted.tasks.size() < kMaxTasks;
+  if (expects_more) noted.expected = expect_more(*stream, grid, next, expects, most);
+  const uint64_t ready = is_remote ? stream->expected : next.size();  // may be fetched
+  for (;
+       stream->asked < std::min<uint64_t>({most, next.size(), ready}) && tasks_.size() + noted.tasks.size() < kMaxTasks;
        ++stream->asked)
     noted.tasks.push_back({stream->id, readers, next[stream->asked], {}});
-  if (!expects_more) return noted;
-  noted.expected.push_back(number);  // may not be requested yet
-  if (!stream->is_known && next.size() < expects && !stream->is_undecided) {
+  return noted;
+}
+
+/// What is to be expected beside what is expected already. `next`: the chunks that follow, `expects` if there are so
+/// many.
+std::vector<uint64_t> ReadAhead::expect_more(Stream& stream, const ChunkGrid& grid, std::span<const uint64_t> next,
+                                             uint64_t expects, uint64_t most) {
+  std::vector<uint64_t> expected;
+  if (!stream.is_known && next.size() < expects && !stream.is_undecided) {
     // Both orders part here: a reader of all chunks needs those that it does not read now some time later.
-    stream->is_undecided = true;
+    stream.is_undecided = true;
     for (const bool by_name : {false, true}) {
-      Stream either = *stream;
-      either.last = next.empty() ? number : next.back();
+      Stream either = stream;
+      either.last = next.empty() ? stream.last : next.back();
       either.by_name = by_name;
       either.is_known = true;
       const std::vector<uint64_t> some = chunks_after(either, grid, kExpectedOfEither);
-      noted.expected.insert(noted.expected.end(), some.begin(), some.end());
+      expected.insert(expected.end(), some.begin(), some.end());
     }
   }
-  if (next.size() > stream->expected) {
+  if (next.size() > stream.expected) {
     size_t end = next.size();
-    if (stream->step == 1 && !stream->by_name) {
+    if (stream.step == 1 && !stream.by_name) {
       const uint64_t row = row_of(grid, most / 2);
-      while (end > stream->expected && (next[end - 1] + 1) % row != 0) --end;
-      if (end == stream->expected) end = next.size();
+      while (end > stream.expected && (next[end - 1] + 1) % row != 0) --end;
+      if (end == stream.expected) end = next.size();
     }
-    noted.expected.insert(noted.expected.end(), next.begin() + static_cast<std::ptrdiff_t>(stream->expected),
-                          next.begin() + static_cast<std::ptrdiff_t>(end));
-    stream->expected = end;
+    const std::span<const uint64_t> more = next.subspan(stream.expected, end - stream.expected);
+    expected.insert(expected.end(), more.begin(), more.end());
+    stream.expected = end;
   }
-  if (noted.expected.size() == 1) noted.expected.clear();
-  return noted;
+  if (!stream.is_told && !expected.empty()) expected.insert(expected.begin(), stream.last);  // not requested yet
+  return expected;
 }
 
 bool ReadAhead::note(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t chunk_bytes,

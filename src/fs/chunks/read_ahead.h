@@ -40,9 +40,10 @@ class ReadAhead : public Helpers {
 
   /// Records the read of a chunk or of a part of it. `readers` distinguishes kinds of readers of a variable. The
   /// threads call `fetch` for the expected next chunks; it must do nothing for chunks that are ready. `chunk_bytes`:
-  /// size of one chunk. `expect`, if it is not null, is called before with the number of this chunk and of those that
-  /// will be fetched, and of up to twice as many after them: many at a time, so that their requests can be joined, and
-  /// so early that they have been answered. Returns whether the reader is known to be sequential.
+  /// size of one chunk. `expect`, if it is not null, is called before with the numbers of those that will be fetched,
+  /// of up to twice as many after them, and of this chunk if it was not called with it before: many at a time, so that
+  /// their requests can be joined, and so early that they have been answered. Returns whether the reader is known to be
+  /// sequential.
   using Expect = std::function<void(std::span<const uint64_t> numbers)>;
   bool note(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t chunk_bytes,
             const std::function<void(uint64_t number)>& fetch, const Expect& expect = nullptr);
@@ -69,6 +70,7 @@ class ReadAhead : public Helpers {
     bool is_undecided = false;  // Expect was told of some chunks of both orders
     uint64_t asked = 0;         // chunks after `last` that were queued
     uint64_t expected = 0;      // chunks after `last` that Expect was told of
+    bool is_told = false;       // Expect was told of `last`
   };
   struct Task {
     uint64_t stream = 0;  // its id
@@ -89,6 +91,8 @@ class ReadAhead : public Helpers {
   };
   Noted tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t most, bool is_remote)
       CODECFS_REQUIRES(mutex_);
+  static std::vector<uint64_t> expect_more(Stream& stream, const ChunkGrid& grid, std::span<const uint64_t> next,
+                                           uint64_t expects, uint64_t most);
   static std::vector<uint64_t> chunks_after(const Stream& stream, const ChunkGrid& grid, uint64_t most);
   Stream* match_stream(uint64_t readers, const ChunkGrid& grid, uint64_t number) CODECFS_REQUIRES(mutex_);
   bool have_threads() CODECFS_REQUIRES(mutex_);
