@@ -200,27 +200,41 @@ class ValueReader {
   }
 };
 
-// The value of an open attribute. None if it has no JSON form.
-Result<std::optional<Json>> read_value(hid_t attribute, bool single_values) {
-  const Handle space(H5Aget_space(attribute));
-  const Handle stored(H5Aget_type(attribute));
-  if (!space || !stored) return fail_library(EIO, "its type");
-  if (H5Tdetect_class(stored.get(), H5T_REFERENCE) > 0) return std::optional<Json>();
-  const H5S_class_t space_class = H5Sget_simple_extent_type(space.get());
+// What an open attribute holds. Its type is asked for once, as this takes longer than the rest for a number.
+class AttributeReader {
+ public:
+  explicit AttributeReader(hid_t attribute)
+      : attribute_(attribute), space_(H5Aget_space(attribute)), stored_(H5Aget_type(attribute)) {}
+
+  // None if it has no JSON form.
+  Result<std::optional<Json>> value(bool single_values) const;
+  // Attribute::type, of this value.
+  std::string nczarr_type(const Json& value) const;
+
+ private:
+  const hid_t attribute_;
+  const Handle space_;
+  const Handle stored_;
+};
+
+Result<std::optional<Json>> AttributeReader::value(bool single_values) const {
+  if (!space_ || !stored_) return fail_library(EIO, "its type");
+  if (H5Tdetect_class(stored_.get(), H5T_REFERENCE) > 0) return std::optional<Json>();
+  const H5S_class_t space_class = H5Sget_simple_extent_type(space_.get());
   if (space_class == H5S_NULL) return std::optional<Json>(Json());
   std::array<hsize_t, H5S_MAX_RANK> dims{};
-  int rank = H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
-  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+  int rank = H5Sget_simple_extent_dims(space_.get(), dims.data(), nullptr);
+  const hssize_t count = H5Sget_simple_extent_npoints(space_.get());
   if (rank < 0 || count < 0) return fail_library(EIO, "its shape");
 
   // Opaque bytes, long bitfields and similar have no other native type.
-  Handle type(H5Tget_native_type(stored.get(), H5T_DIR_ASCEND));
-  if (!type) type = Handle(H5Tcopy(stored.get()));
+  Handle type(H5Tget_native_type(stored_.get(), H5T_DIR_ASCEND));
+  if (!type) type = Handle(H5Tcopy(stored_.get()));
   const uint64_t size = H5Tget_size(type.get());
   if (size == 0 || static_cast<uint64_t>(count) > kMaxAttribute / size)
     return fail(EFBIG, "{} elements of {} bytes are more than the limit of 16 MiB", count, size);
   std::vector<std::byte> values(static_cast<size_t>(count) * size);
-  if (count > 0 && H5Aread(attribute, type.get(), values.data()) < 0) return fail_library(EIO, "its value");
+  if (count > 0 && H5Aread(attribute_, type.get(), values.data()) < 0) return fail_library(EIO, "its value");
 
   struct Reclaim {
     hid_t type, space;
@@ -228,12 +242,38 @@ Result<std::optional<Json>> read_value(hid_t attribute, bool single_values) {
     ~Reclaim() {
       if (H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tdetect_class(type, H5T_STRING) > 0) reclaim(type, space, values);
     }
-  } guard{type.get(), space.get(), values.data()};
+  } guard{type.get(), space_.get(), values.data()};
   if (count == 0) guard.type = H5T_NATIVE_INT;
 
   if (single_values && count == 1) rank = 0;
   const std::byte* at = values.data();
   return ValueReader().nested(type.get(), at, dims.data(), rank);
+}
+
+std::string AttributeReader::nczarr_type(const Json& value) const {
+  const size_t size = H5Tget_size(stored_.get());
+  const bool is_power = size == 1 || size == 2 || size == 4 || size == 8;
+  switch (H5Tget_class(stored_.get())) {
+    case H5T_INTEGER:
+      if (!is_power) return {};
+      return {size == 1 ? '|' : '<', H5Tget_sign(stored_.get()) == H5T_SGN_2 ? 'i' : 'u',
+              static_cast<char>('0' + size)};
+    case H5T_FLOAT: return size == 4 ? "<f4" : size == 8 ? "<f8" : "";
+    case H5T_STRING: {
+      // As netCDF-C reads them: texts of a fixed length are characters where there is one, else strings.
+      if (H5Tis_variable_str(stored_.get()) <= 0 && H5Sget_simple_extent_type(space_.get()) != H5S_SIMPLE) return ">S1";
+      size_t longest = 1;
+      const auto note = [&](const Json& item) {
+        if (item.is_string()) longest = std::max(longest, item.get_ref<const std::string&>().size());
+      };
+      if (value.is_array())
+        for (const Json& item : value) note(item);
+      else
+        note(value);
+      return fmt::format("|S{}", longest);
+    }
+    default: return {};
+  }
 }
 
 struct NamedAttribute {
@@ -269,17 +309,21 @@ struct AttributeCollector {
   void add(hid_t holder, const char* name) {
     if (is_hidden_attribute(name, rules)) return;
     const Handle attribute(H5Aopen(holder, name, H5P_DEFAULT));
-    auto value = attribute ? read_attribute(attribute.get(), rules)
-                           : Result<std::optional<Json>>(fail_library(EIO, "cannot be opened"));
-    if (value) extend(attribute.get());
-    if (!value) {
-      log::warning("{}: attribute \"{}\" is left out: {}", object, name, value.error().reason);
-    } else if (!*value) {
+    if (!attribute) return left_out(name, fail_library(EIO, "cannot be opened").error());
+    const AttributeReader reader(attribute.get());
+    auto value = reader.value(rules.netcdf);
+    if (!value) return left_out(name, value.error());
+    extend(attribute.get());
+    if (!*value) {
       log::debug("{}: attribute \"{}\" is left out: its type has no JSON form", object, name);
-    } else {
-      std::string type = nczarr_type(attribute.get(), **value);
-      attributes.push_back({escape_attribute_name(name), std::move(**value), std::move(type)});
+      return;
     }
+    std::string type = reader.nczarr_type(**value);
+    attributes.push_back({escape_attribute_name(name), std::move(**value), std::move(type)});
+  }
+
+  void left_out(const char* name, const Error& error) const {
+    log::warning("{}: attribute \"{}\" is left out: {}", object, name, error.reason);
   }
 };
 
@@ -308,29 +352,7 @@ bool is_hidden_attribute(std::string_view name, const AttributeRules& rules) {
 }
 
 Result<std::optional<Json>> read_attribute(hid_t attribute, const AttributeRules& rules) {
-  return read_value(attribute, rules.netcdf);
-}
-
-std::string nczarr_type(hid_t attribute, const Json& value) {
-  const Handle type(H5Aget_type(attribute));
-  const size_t size = H5Tget_size(type.get());
-  const bool is_power = size == 1 || size == 2 || size == 4 || size == 8;
-  switch (H5Tget_class(type.get())) {
-    case H5T_INTEGER:
-      if (!is_power) return {};
-      return fmt::format("{}{}{}", size == 1 ? '|' : '<', H5Tget_sign(type.get()) == H5T_SGN_2 ? 'i' : 'u', size);
-    case H5T_FLOAT: return size == 4 || size == 8 ? fmt::format("<f{}", size) : std::string();
-    case H5T_STRING: {
-      const Handle space(H5Aget_space(attribute));
-      // As netCDF-C reads them: texts of a fixed length are characters where there is one, else strings.
-      if (H5Tis_variable_str(type.get()) <= 0 && H5Sget_simple_extent_type(space.get()) != H5S_SIMPLE) return ">S1";
-      size_t longest = 1;
-      for (const Json& item : value.is_array() ? value : Json::array({value}))
-        if (item.is_string()) longest = std::max(longest, item.get_ref<const std::string&>().size());
-      return fmt::format("|S{}", longest);
-    }
-    default: return {};
-  }
+  return AttributeReader(attribute).value(rules.netcdf);
 }
 
 // libhdf5 1.10 crashes when it collects attributes in a table, of which one is damaged. It does so for attributes in
@@ -361,7 +383,7 @@ Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRule
 std::string text_attribute(hid_t holder, const char* name) {
   const Handle attribute = open_of_class(holder, name, H5T_STRING);
   if (!attribute) return {};
-  const auto value = read_value(attribute.get(), true);
+  const auto value = AttributeReader(attribute.get()).value(true);
   return value && *value && (*value)->is_string() ? (*value)->get<std::string>() : std::string();
 }
 

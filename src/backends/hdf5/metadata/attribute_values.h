@@ -30,8 +30,6 @@ Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRule
 bool is_hidden_attribute(std::string_view name, const AttributeRules& rules);
 /// The value of an open attribute; none if it has no JSON form. EIO, EFBIG. Under a LibraryLock.
 Result<std::optional<Json>> read_attribute(hid_t attribute, const AttributeRules& rules);
-/// Attribute::type of an open attribute with this value; empty if NCZarr has none. Under a LibraryLock.
-std::string nczarr_type(hid_t attribute, const Json& value);
 /// The HDF5 names of all attributes, in the order of read_attributes(). Under a LibraryLock.
 Result<std::vector<std::string>> attribute_names(hid_t holder);
 
