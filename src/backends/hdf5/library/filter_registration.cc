@@ -198,15 +198,18 @@ void register_temporarily(const Variable& variable) {
 }
 
 // H5Zregister replaces the class that is registered under the same id.
-KeptParameters::KeptParameters(std::span<const FilterStage> chain) {
+Result<> KeptParameters::keep(std::span<const FilterStage> chain) {
   for (const FilterStage& stage : chain) {
     if (!stage.is_complete || stage.id <= kOwnFilters) continue;
     std::optional<H5Z_class2_t> original = filters::plugin_class(stage.id);
     if (!original || original->set_local == nullptr) continue;
     H5Z_class2_t without = *original;
     without.set_local = nullptr;
-    if (H5Zregister(&without) >= 0) originals_.push_back(*original);
+    if (H5Zregister(&without) < 0)
+      return fail_library(EIO, "filter {}: its parameters cannot be kept as they are", stage.id);
+    originals_.push_back(*original);
   }
+  return {};
 }
 
 KeptParameters::~KeptParameters() {

@@ -35,10 +35,12 @@ void register_temporarily(const Variable& variable);
 Result<> add_filters(hid_t properties, std::span<const FilterStage> chain);
 
 /// While it lives, H5Dcreate leaves the parameters of complete filters as they are: libhdf5 does not call the set_local
-/// of their plugins. Made after add_filters(), under the same LibraryRead, and ends under it.
+/// of their plugins. Used after add_filters(), under the same LibraryRead, and ends under it.
 class KeptParameters {
  public:
-  explicit KeptParameters(std::span<const FilterStage> chain);
+  KeptParameters() = default;
+  /// Must be called once. EIO.
+  Result<> keep(std::span<const FilterStage> chain);
   ~KeptParameters();
   KeptParameters(const KeptParameters&) = delete;
   KeptParameters& operator=(const KeptParameters&) = delete;

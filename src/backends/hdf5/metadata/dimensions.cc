@@ -346,10 +346,14 @@ Result<std::vector<GroupDimension>> Dimensions::in_group(hid_t group) {
   std::vector<std::pair<int, GroupDimension>> found;  // with their ids
   for (const Link& link : links) {
     ObjectInfo info;
-    if (link.info.type != H5L_TYPE_HARD || !recorder_.object(link.info.address)) continue;
-    if (!object_info_by_name(group, link.name.c_str(), info) || info.type != H5O_TYPE_DATASET) continue;
+    if (link.info.type != H5L_TYPE_HARD) continue;
+    CODECFS_TRY(recorder_.object(link.info.address));
+    if (!object_info_by_name(group, link.name.c_str(), info)) return fail_library(EIO, "{}", link.name);
+    if (info.type != H5O_TYPE_DATASET) continue;
     const Handle dataset(open_object(file_, info.address));
-    if (!dataset || !recorder_.attributes(info.address) || !is_dimension_scale(dataset.get())) continue;
+    if (!dataset) return fail_library(EIO, "{}", link.name);
+    CODECFS_TRY(recorder_.attributes(info.address));
+    if (!is_dimension_scale(dataset.get())) continue;
     CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset.get()));
     if (extents.empty()) continue;
     GroupDimension dimension{as_utf8(netcdf_name(link.name)), extents[0].length, extents[0].unlimited};

@@ -191,11 +191,13 @@ Result<Entry> TreeWriter::make_variable(ObjectId group, std::string_view name, c
   if (!made) return fail(made.error().code, "{}: {}", name, made.error().reason);
   CODECFS_TRY(file_.allow_change(made->attributes.bytes()));
   // Created without a link: if anything fails before it gets one, libhdf5 removes it.
-  const auto make_dataset = [&] {
-    const KeptParameters kept(made->chain);
-    return H5Dcreate_anon(parent.get(), made->type.get(), made->space.get(), made->properties.get(), H5P_DEFAULT);
+  const auto make_dataset = [&]() -> Result<Handle> {
+    KeptParameters kept;
+    CODECFS_TRY(kept.keep(made->chain));
+    return Handle(
+        H5Dcreate_anon(parent.get(), made->type.get(), made->space.get(), made->properties.get(), H5P_DEFAULT));
   };
-  const Handle dataset(make_dataset());
+  CODECFS_ASSIGN(const Handle dataset, make_dataset());
   if (!dataset) return fail_library(EINVAL, "{}: HDF5 does not make such a dataset", name);
   CODECFS_TRY(made->attributes.apply(dataset.get()));
   const Result<> linked = done(carry_out_making(group, *made, dataset.get()), false);

@@ -149,7 +149,8 @@ Result<bool> Recoding::prepare_second(const std::vector<FilterStage>& chain) {
 
   CODECFS_TRY(file_.allow_risky_change(kRoomForExchange, kRoomForExchange));
   {
-    const KeptParameters kept(chain);
+    KeptParameters kept;
+    CODECFS_TRY(kept.keep(chain));
     second_ = Handle(H5Dcreate_anon(file_.file.get(), form_.type.get(), space.get(), properties.get(), H5P_DEFAULT));
   }
   if (!second_) return fail_library(EINVAL, "{}: libhdf5 makes no such dataset", dataset_.name());
