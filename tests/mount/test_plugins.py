@@ -4,6 +4,7 @@ HDF5 reads HDF5_PLUGIN_PATH once, so files that need a plugin of ours to be writ
 """
 import contextlib
 import glob
+import hashlib
 import json
 import os
 import pathlib
@@ -258,6 +259,77 @@ def test_manners_of_filters(mount, libraries, tmp_path, behaviour, says):
             assert says in reason and "mask" in reason, reason
         else:
             assert read(mounted, "v/1.1") == CHUNK
+
+
+LONG = np.random.default_rng(5).integers(0, 1 << 30, (256, 1024)).astype("<i4")  # in chunks of 256 KiB
+
+
+def grow_of_hdf5(path, folder, program):
+    """Runs a program on a file with the plugin, in a process of its own: its last line must print what is expected."""
+    done = subprocess.run([sys.executable, "-c", f"import h5py, numpy, hashlib\npath = {str(path)!r}\n" + program],
+                          env={**os.environ, "HDF5_PLUGIN_PATH": str(folder)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("times", [4, 10, 100])
+def test_chunks_that_a_plugin_makes_much_longer(mount, folder, tmp_path, times):
+    """HDF5: read, written, and as they are stored, alone and with filters before and after."""
+    compile_plugin("grow_filter.c", folder / "libgrow.so")
+    path = tmp_path / "a.h5"
+    grow_of_hdf5(path, folder, f"""
+data = numpy.random.default_rng(5).integers(0, 1 << 30, (256, 1024)).astype("<i4")
+with h5py.File(path, "w") as f:
+    f.create_dataset("v", data=data, chunks=(64, 1024), compression=32905, compression_opts=({times},))
+    f.create_dataset("w", data=data, chunks=(64, 1024), compression=32905, compression_opts=({times},), shuffle=True)
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_chunk((64, 1024))
+    properties.set_filter(32905, 0, ({times},))
+    properties.set_deflate(1)
+    space = h5py.h5s.create_simple((256, 1024))
+    h5py.h5d.create(f.id, b"z", h5py.h5t.STD_I32LE, space, dcpl=properties)
+    f["z"][...] = data
+""")
+    mounted = mount(path, "plugin_path=" + str(folder))
+    for name in "vwz":
+        for i in range(4):
+            assert read(mounted, f"{name}/{i}.0") == LONG[i * 64:i * 64 + 64].tobytes()
+            (mounted.path / f"{name}/{i}.0").write_bytes(LONG[::-1][i * 64:i * 64 + 64].tobytes())
+    # As it is stored, in both directions.
+    stored = mounted.path / ".codecfs/view/encoded"
+    assert read(mounted, ".codecfs/view/encoded/v/1.0") == LONG[::-1][64:128].copy().view("u1").reshape(-1).repeat(times).tobytes()
+    (stored / "v/2.0").write_bytes(LONG[:64].copy().view("u1").reshape(-1).repeat(times).tobytes())
+    assert read(mounted, "v/2.0") == LONG[:64].tobytes()
+    mounted.close()
+    now = LONG[::-1].copy()
+    sums = grow_of_hdf5(path, folder, """
+with h5py.File(path) as f:
+    for name in "vwz":
+        print(hashlib.sha256(f[name][...].tobytes()).hexdigest())
+""").split()
+    whole = hashlib.sha256(now.tobytes()).hexdigest()
+    now[128:192] = LONG[:64]
+    assert sums == [hashlib.sha256(now.tobytes()).hexdigest(), whole, whole]
+
+
+def test_long_chunks_of_a_plugin_in_zarr(mount, folder, tmp_path):
+    compile_plugin("grow_filter.c", folder / "libgrow.so")
+
+    def grown(raw):
+        return np.frombuffer(raw, "u1").repeat(100).tobytes()
+
+    store = tmp_path / "s"
+    zarr_array(store / "v", {"id": "grow", "times": 100}, LONG, (64, 1024), grown)
+    (store / ".zgroup").write_text('{"zarr_format": 2}')
+    mounted = mount(store, "plugin_path=" + str(folder))
+    for i in range(4):
+        assert read(mounted, f"v/{i}.0") == LONG[i * 64:i * 64 + 64].tobytes()
+    (mounted.path / "v/3.0").write_bytes(LONG[:64].tobytes())
+    (mounted.path / ".codecfs/view/encoded/v/1.0").write_bytes(grown(LONG[:64].tobytes()))
+    assert read(mounted, "v/1.0") == LONG[:64].tobytes()
+    mounted.close()
+    for i, begin in enumerate((0, 0, 128, 0)):
+        assert (store / f"v/{i}.0").read_bytes() == grown(LONG[begin:begin + 64].tobytes())
 
 
 def test_one_call_at_a_time(mount, libraries, tmp_path):

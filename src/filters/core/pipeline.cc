@@ -19,9 +19,11 @@ namespace codecfs::filters {
 namespace {
 
 constexpr size_t kMaxStages = 32;  // bits of HDF5's filter mask
-// A chain may let a chunk grow by this factor, so that many stages together do not permit a decoder any size.
+// A chain of built-in filters may let a chunk grow by this factor, so that many stages together do not permit a decoder
+// any size.
 constexpr uint64_t kMaxGrowth = 16;
 constexpr uint64_t kMaxGrown = uint64_t{1} << 20;  // bytes, in addition
+constexpr uint64_t kMargin = uint64_t{64} << 10;   // bytes
 
 /// The name of a stage in messages: "deflate (filter 1)", "codec 'delta'".
 std::string label_of(const FilterStage& stage, const Filter* filter) {
@@ -89,6 +91,17 @@ bool only_in_libhdf5(uint32_t id) {
   return filter != nullptr && filter->in_libhdf5;
 }
 
+uint64_t most_of_plugin(uint64_t decoded) {
+  return std::max(2 * decoded + kMargin, std::min(2 * max_chunk_bytes() + kMargin, kLargestMaxChunk));
+}
+
+bool has_plugin(std::span<const FilterStage> chain) {
+  return std::ranges::any_of(chain, [](const FilterStage& stage) {
+    const FilterPtr filter = find_for(stage);
+    return filter == nullptr || !filter->hdf5_library.empty();
+  });
+}
+
 Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkShape& chunk) try {
   if (chain.size() > kMaxStages)
     return fail(EINVAL, "{} filters in a pipeline, more than {}", chain.size(), kMaxStages);
@@ -117,6 +130,7 @@ Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkS
     made->coder = *std::move(coder);
     if (made->coder.encoded_chunk) input = *made->coder.encoded_chunk;
     made->optional = stage.optional;
+    pipeline.has_plugin_ = pipeline.has_plugin_ || !made->filter->hdf5_library.empty();
     pipeline.stages_.push_back(std::move(made));
   }
   return pipeline;
@@ -132,10 +146,11 @@ Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask) const try {
 
   std::array<SizeBound, kMaxStages> decoded;  // bounds for the decoded output of stage i
   SizeBound bound = chunk;
+  const uint64_t most = std::max(kMaxGrowth * chunk.max + kMaxGrown, has_plugin_ ? most_of_plugin(chunk.max) : 0);
   for (size_t i = 0; i < stages_.size(); ++i) {
     decoded[i] = bound;
     if (applied(i)) bound = stages_[i]->encoded(bound);
-    if (!bound.exact) bound.max = std::min(bound.max, kMaxGrowth * chunk.max + kMaxGrown);
+    if (!bound.exact) bound.max = std::min(bound.max, most);
   }
 
   Buffer buffer = std::move(stored);

@@ -17,6 +17,12 @@ namespace codecfs::filters {
 /// True for filters that only libhdf5 implements (n-bit, scale-offset): their chunks must be read with H5Dread.
 bool only_in_libhdf5(uint32_t id);
 
+/// The most bytes that a plugin may make of so many: any factor more (base64, error correction), up to what memory
+/// allows, which is twice -o max_chunk= and at most 2047 MiB, as codecs count bytes in an int.
+uint64_t most_of_plugin(uint64_t decoded);
+/// Whether a filter of a chain is a plugin's, or missing: then most_of_plugin() is the limit of a stored chunk.
+bool has_plugin(std::span<const FilterStage> chain);
+
 /// A chunk as it is stored.
 struct EncodedChunk {
   Buffer bytes;
@@ -30,8 +36,8 @@ class Pipeline {
   static Result<Pipeline> make(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
   /// Decodes with the filters in reverse order. Bit i of `filter_mask` set: filter i was skipped. Memory stays near the
-  /// chunk's size: EIO if a stage's output exceeds what its encoder can have received, or if the final size is not
-  /// ChunkShape::bytes.
+  /// chunk's size, or within most_of_plugin(): EIO if a stage's output exceeds what its encoder can have received, or
+  /// if the final size is not ChunkShape::bytes.
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask = 0) const;
 
   /// Encodes a chunk of ChunkShape::bytes bytes with all filters in order. As in HDF5, an optional filter is skipped if
@@ -40,11 +46,14 @@ class Pipeline {
   Result<EncodedChunk> encode(Bytes chunk) const;
 
   [[nodiscard]] bool empty() const { return stages_.empty(); }
+  /// As for the function of this name.
+  [[nodiscard]] bool has_plugin() const { return has_plugin_; }
 
  private:
   struct Stage;
   std::vector<std::shared_ptr<const Stage>> stages_;
   ChunkShape chunk_;
+  bool has_plugin_ = false;
 };
 
 }  // namespace codecfs::filters

@@ -1,5 +1,6 @@
 #include "filters/plugins/codec_workers.h"
 
+#include <H5Zpublic.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -17,7 +18,8 @@ namespace {
 
 constexpr int kMaxKills = 20;  // by other programs, during one call
 constexpr int kMaxCrashes = 2;
-constexpr uint64_t kMaxExpansion = 64;  // of the input, for limits
+constexpr uint64_t kMaxExpansion = 64;  // of the input, for limits of time
+constexpr uint64_t kUsualGrowth = 16;   // of an encoder's input, for limits of memory; longer output takes what is left
 constexpr std::chrono::seconds kFinalizing{2};
 constexpr int kEndMilliseconds = 1000;
 constexpr uint32_t kMaxHead = uint32_t{4} << 20;  // bytes of an answer without what a filter returns
@@ -86,7 +88,10 @@ Result<Buffer> CodecWorkers::filter(unsigned flags, std::span<const uint32_t> pa
   if (in.empty()) return fail(EIO, "there are no bytes to filter");
   MessageWriter arguments;
   arguments.number(flags).number(most).parameters(parameters);
-  const Request request{.task = CodecTask::filter, .arguments = arguments.bytes(), .bulk = in, .expected = most};
+  // What an encoder makes is not known before.
+  const bool is_decoder = (flags & H5Z_FLAG_REVERSE) != 0;
+  const uint64_t expected = is_decoder ? most : std::min(most, kUsualGrowth * in.size());
+  const Request request{.task = CodecTask::filter, .arguments = arguments.bytes(), .bulk = in, .expected = expected};
   return call(request, [&](MessageReader&, Bytes out) -> Result<Buffer> {
     if (out.empty()) return fail(EIO, "{} returns no bytes", shown_);
     if (out.size() > most) return fail(EIO, "{} made {} bytes, more than {}", shown_, out.size(), most);
@@ -194,11 +199,9 @@ std::chrono::seconds CodecWorkers::elapsed_limit(const Request& request) const {
 
 CodecWorkers::Exchange CodecWorkers::exchange(Worker& worker, const Request& request,
                                               std::chrono::seconds elapsed) const {
-  const uint64_t expected =
-      request.expected == SIZE_MAX ? 2 * request.bulk.size() : request.expected;  // of an encoder: unknown
   const RequestHead head{.serial = ++worker.serial,
                          .seconds = processor_seconds(request),
-                         .memory = limits_.memory + (4 * (request.bulk.size() + expected) >> 24 << 24)};
+                         .memory = limits_.memory + (4 * (request.bulk.size() + request.expected) >> 24 << 24)};
   MessageWriter writer;
   writer.head(head);
   const Result<> sent =
@@ -350,6 +353,11 @@ void CodecWorkers::finalize() {
     running_ -= workers.size();
   }
   for (const WorkerPtr& worker : workers) (void)exchange(*worker, {.task = CodecTask::finalize}, kFinalizing);
+}
+
+uint64_t CodecWorkers::ended() const {
+  const LockGuard guard(mutex_);
+  return ended_;
 }
 
 std::string CodecWorkers::state() const {

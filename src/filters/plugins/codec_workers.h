@@ -44,6 +44,8 @@ class CodecWorkers final : public PluginCalls {
   [[nodiscard]] const PluginDescription& description() const { return description_; }
   /// What confines the workers.
   [[nodiscard]] SandboxParts protections() const { return protections_; }
+  /// How many workers have ended before they were told to.
+  [[nodiscard]] uint64_t ended() const;
 
   Result<Buffer> filter(unsigned flags, std::span<const uint32_t> parameters, Bytes in, uint64_t most) override;
   Result<std::vector<uint32_t>> parameters_of(size_t codec, const std::string& json) override;

@@ -2,13 +2,17 @@
 
 #include <H5PLextern.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
+#include "filters/core/pipeline.h"
 #include "model/json.h"
 
 namespace codecfs::filters {
 namespace {
+
+constexpr uint32_t kShuffle = 2;
 
 Result<Coder> make_foreign_coder(const Plugin& plugin, const StageContext& context) {
   const std::vector<uint32_t>& parameters = context.stage.parameters;
@@ -24,9 +28,9 @@ Result<Coder> make_foreign_coder(const Plugin& plugin, const StageContext& conte
       return fail(EIO, "{} can only encode", path);
     };
   if (plugin.description.hdf5->encodes)
-    coder.encode = [=](Bytes in) { return calls->filter(optional, parameters, in, SIZE_MAX); };
-  // The API does not declare the encoded size, but no filter in use exceeds this.
-  coder.encoded = [](const SizeBound& decoded) -> SizeBound { return {2 * decoded.max + 65536, std::nullopt}; };
+    coder.encode = [=](Bytes in) { return calls->filter(optional, parameters, in, most_of_plugin(in.size())); };
+  // The API does not declare the encoded size.
+  coder.encoded = [](const SizeBound& decoded) -> SizeBound { return {most_of_plugin(decoded.max), std::nullopt}; };
   return coder;
 }
 
@@ -35,6 +39,12 @@ Json with_defaults(Json codec) {
   const std::string id = codec.value("id", "");
   if ((id == "zlib" || id == "bz2" || id == "zstd") && !codec.contains("level")) codec["level"] = id == "zstd" ? 0 : 1;
   return codec;
+}
+
+/// netCDF's own codec of shuffle stores 0, which numcodecs takes as it is.
+void set_element_size(std::vector<uint32_t>& parameters, const DataType& type) {
+  if (parameters.empty()) parameters.push_back(0);
+  if (parameters[0] == 0) parameters[0] = static_cast<uint32_t>(std::min<uint64_t>(type.size, UINT32_MAX));
 }
 
 Json parsed_codec(const Result<std::string>& text) {
@@ -66,18 +76,27 @@ void add_codec_half(Filter& filter, const Plugin& plugin, size_t codec) {
   filter.codec_of = [=](std::span<const uint32_t> parameters) {
     return parsed_codec(calls->codec_of(codec, parameters));
   };
-  if (!declared.has_modify_parameters || filter.working_parameters) return;
+  const bool is_shuffle = declared.hdf5_id == kShuffle;
+  if ((!declared.has_modify_parameters && !is_shuffle) || filter.working_parameters) return;
+  const bool has_modify_parameters = declared.has_modify_parameters;
+  const auto modified = [=](const StageContext& context) -> Result<ModifiedParameters> {
+    ModifiedParameters parameters{context.stage.parameters, context.stage.parameters};
+    if (has_modify_parameters) {
+      CODECFS_ASSIGN(parameters, calls->modified_parameters(codec, context.stage.parameters, context.chunk));
+    }
+    if (is_shuffle)
+      for (auto* const one : {&parameters.visible, &parameters.working}) set_element_size(*one, context.chunk.type);
+    return parameters;
+  };
   filter.working_parameters = [=](const StageContext& context) -> Result<std::vector<uint32_t>> {
     // The parameters of an HDF5 file are complete: libhdf5 called set_local when the dataset was created.
     if (!context.stage.codec->is_object()) return context.stage.parameters;
-    CODECFS_ASSIGN(ModifiedParameters modified,
-                   calls->modified_parameters(codec, context.stage.parameters, context.chunk));
-    return std::move(modified.working);
+    CODECFS_ASSIGN(ModifiedParameters parameters, modified(context));
+    return std::move(parameters.working);
   };
   filter.visible_parameters = [=](const StageContext& context) -> Result<std::vector<uint32_t>> {
-    CODECFS_ASSIGN(ModifiedParameters modified,
-                   calls->modified_parameters(codec, context.stage.parameters, context.chunk));
-    return std::move(modified.visible);
+    CODECFS_ASSIGN(ModifiedParameters parameters, modified(context));
+    return std::move(parameters.visible);
   };
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "filters/core/pipeline.h"
 #include "filters/plugins/dataset_preparation.h"
 #include "filters/plugins/plugin_class.h"
 #include "model/limits.h"
@@ -35,9 +36,8 @@ Mutex& claiming() {
 template <size_t slot>
 size_t filter_function(unsigned flags, size_t count, const unsigned* values, size_t size, size_t* room, void** buffer) {
   try {
-    const uint64_t most = (flags & H5Z_FLAG_REVERSE) != 0 ? max_chunk_bytes() : SIZE_MAX;
-    const Result<Buffer> out =
-        workers_of(slot).filter(flags, {values, count}, {static_cast<const std::byte*>(*buffer), size}, most);
+    const Result<Buffer> out = workers_of(slot).filter(
+        flags, {values, count}, {static_cast<const std::byte*>(*buffer), size}, most_of_plugin(max_chunk_bytes()));
     if (!out) {
       log::warning("{}", out.error().reason);
       return 0;

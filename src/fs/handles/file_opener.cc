@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "filters/core/pipeline.h"
 #include "fs/handles/array_handle.h"
 #include "fs/handles/chunk_handle.h"
 #include "fs/handles/content_handle.h"
@@ -26,7 +28,8 @@ namespace {
 uint64_t max_encoded(View view, const Variable& variable) {
   const bool is_known = variable.chunk_bytes && !shows_shards(view, variable);
   const uint64_t bytes = is_known ? *variable.chunk_bytes : max_chunk_bytes();
-  return bytes + bytes / 2 + (uint64_t{1} << 20);
+  const uint64_t of_plugin = filters::has_plugin(variable.filters) ? filters::most_of_plugin(bytes) : 0;
+  return std::max(bytes + bytes / 2 + (uint64_t{1} << 20), of_plugin);
 }
 
 std::string string_of(const Buffer& buffer) { return {reinterpret_cast<const char*>(buffer.data()), buffer.size()}; }

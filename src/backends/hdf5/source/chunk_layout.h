@@ -64,8 +64,12 @@ class ChunkLayout {
   std::optional<Error> pipeline_error_;  // why pipeline_ is empty
 };
 
-/// A number of encoded bytes that no known filter exceeds for a chunk; a damaged index may contain any size.
-inline uint64_t most_encoded_bytes(uint64_t chunk_bytes) { return 2 * chunk_bytes + (uint64_t{64} << 10); }
+/// A number of encoded bytes that no filter exceeds for a chunk; a damaged index may contain any size. `pipeline`: null
+/// if a filter is missing.
+inline uint64_t most_encoded_bytes(uint64_t chunk_bytes, const filters::Pipeline* pipeline) {
+  if (pipeline == nullptr || pipeline->has_plugin()) return filters::most_of_plugin(chunk_bytes);
+  return 2 * chunk_bytes + (uint64_t{64} << 10);
+}
 
 /// Decodes with a pipeline, or, if a filter is missing (`error`), chunks that were stored without it.
 Result<Buffer> decode_chunk(const Variable& facts, const std::optional<filters::Pipeline>& pipeline,

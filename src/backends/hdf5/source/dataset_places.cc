@@ -26,7 +26,7 @@ Result<StoredPlace> Dataset::place_of(uint64_t number) const {
     place.shown_mask = count < 32 ? chunk.filter_mask & ((uint32_t{1} << count) - 1) : chunk.filter_mask;
     place.has_offset = true;
     const bool is_direct = is_decodable(region) && facts_.chunk_bytes &&
-                           chunk.size <= most_encoded_bytes(*facts_.chunk_bytes) &&
+                           chunk.size <= most_encoded_bytes(*facts_.chunk_bytes, pipeline_ ? &*pipeline_ : nullptr) &&
                            file_.bytes->is_in_source(chunk.address, chunk.size);
     place.kind = is_direct ? StoredPlace::Kind::encoded : StoredPlace::Kind::elsewhere;
     place.is_exact = has_exact_encoding(region) && chunk.filter_mask == 0;

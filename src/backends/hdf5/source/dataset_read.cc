@@ -90,7 +90,7 @@ Result<Dataset::Encoded> Dataset::read_encoded(const Region& region, uint64_t ch
       return fail(ENOENT, "{}: chunk {} is not stored", name_,
                   facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
     Region valid = valid_part(region);
-    const uint64_t most = most_encoded_bytes(chunk_bytes);
+    const uint64_t most = most_encoded_bytes(chunk_bytes, pipeline_ ? &*pipeline_ : nullptr);
     if (chunk.size > most)
       return fail(EIO, "{}: a chunk of {} bytes is said to be stored in {} bytes", name_, chunk_bytes, chunk.size);
     if (round < kTries) lock.reset();

@@ -8,6 +8,7 @@
 #include "backends/zarr/source/hierarchy.h"
 #include "backends/zarr/source/transpose.h"
 #include "filters/core/filter.h"
+#include "filters/core/pipeline.h"
 #include "model/json.h"
 #include "model/limits.h"
 
@@ -68,9 +69,13 @@ std::unexpected<Error> in_file(const std::string& key, const Error& error) {
 }
 
 uint64_t max_stored_bytes(const Variable& variable) {
-  // Filters enlarge a chunk a little, or its elements up to 16 times (int8 as complex128); objects may have any length.
-  return variable.chunk_bytes ? std::min(*variable.chunk_bytes, max_chunk_bytes() / 8) * 16 + (uint64_t{64} << 10)
-                              : max_chunk_bytes() + (uint64_t{64} << 10);
+  // Filters enlarge a chunk a little, or its elements up to 16 times (int8 as complex128); objects may have any length,
+  // and so may what plugins make.
+  const uint64_t most =
+      variable.chunk_bytes ? std::min(*variable.chunk_bytes, max_chunk_bytes() / 8) * 16 : max_chunk_bytes();
+  const bool has_plugin = filters::has_plugin(variable.filters);
+  return std::max(most + (uint64_t{64} << 10),
+                  has_plugin ? filters::most_of_plugin(variable.chunk_bytes.value_or(max_chunk_bytes())) : 0);
 }
 
 namespace {
