@@ -82,6 +82,16 @@ Result<FilterStage> parse_codec(const Json& codec, uint64_t item_size) {
   return stage;
 }
 
+/// As ncdump shows them. Of the parameters of szip that a file holds it leaves out what HDF5 has added: the last two,
+/// and all options but the coding method.
+std::vector<uint32_t> shown_parameters(const FilterStage& stage) {
+  constexpr uint32_t kSzip = 4;
+  constexpr uint32_t kMethods = 4 | 32;  // entropy coding, nearest neighbour
+  const bool is_of_file = stage.has_flag && !stage.codec->is_object();
+  if (stage.id != kSzip || !is_of_file || stage.parameters.size() != 4) return stage.parameters;
+  return {stage.parameters[0] & kMethods, stage.parameters[1]};
+}
+
 }  // namespace
 
 Result<std::string> print_filter_spec(std::span<const FilterStage> chain) {
@@ -93,7 +103,7 @@ Result<std::string> print_filter_spec(std::span<const FilterStage> chain) {
           stage.codec->is_object() && stage.codec->contains("id") ? print_json((*stage.codec)["id"]) : "without id");
     if (!spec.empty()) spec += '|';
     spec += fmt::format("{}", stage.id);
-    for (const uint32_t parameter : stage.parameters) spec += fmt::format(",{}", parameter);
+    for (const uint32_t parameter : shown_parameters(stage)) spec += fmt::format(",{}", parameter);
   }
   return spec;
 }

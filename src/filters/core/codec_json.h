@@ -11,8 +11,8 @@
 
 namespace codecfs::filters {
 
-/// `_Filter`: numeric ids and unsigned parameters, "" for an empty pipeline. ENODATA with a reason if a codec has no
-/// HDF5 id.
+/// `_Filter`: numeric ids and unsigned parameters, "" for an empty pipeline; of szip in a file the two parameters that
+/// ncdump shows. ENODATA with a reason if a codec has no HDF5 id.
 Result<std::string> print_filter_spec(std::span<const FilterStage> chain);
 
 /// `_FilterStored`: the same for the pipeline of an HDF5 dataset with the flags of its filters, in h5repack's form:
