@@ -178,6 +178,7 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
                                      .view = view,
                                      .consolidates_groups = false,
                                      .portable = options.portable,
+                                     .for_netcdf = options.format == DatasetFormat::nczarr,
                                      .tells_types = options.format == DatasetFormat::hdf5,
                                      .shows_fill_of_big_endian = options.format == DatasetFormat::nczarr});
   std::vector<std::string> warnings;

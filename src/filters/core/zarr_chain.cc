@@ -31,11 +31,13 @@ bool has_parameters(const FilterStage& codec, const std::vector<uint32_t>& param
   return working && *working == parameters;
 }
 
-/// Null if neither numcodecs nor a plugin has a codec for it (only netCDF-C has one for szip).
-Json codec_for(const FilterStage& stage, const ChunkShape& chunk, bool& same_bytes) {
-  if (stage.codec->is_object()) return print_codecs(std::span(&stage, 1)).front();
-  if (stage.id == kSzip) return {};
-  if (stage.id == kLz4) {
+/// Null if the readers have no codec for it.
+Json codec_for(const FilterStage& stage, const ChunkShape& chunk, ZarrReaders readers, bool& same_bytes) {
+  const bool for_netcdf = readers == ZarrReaders::netcdf;
+  if (stage.codec->is_object())
+    return for_netcdf && stage.id == 0 ? Json() : print_codecs(std::span(&stage, 1)).front();
+  if (stage.id == kSzip && !for_netcdf) return {};
+  if (stage.id == kLz4 && !for_netcdf) {
     same_bytes = false;
     return {{"id", kNumcodecsLz4}, {"acceleration", 1}};
   }
@@ -45,7 +47,7 @@ Json codec_for(const FilterStage& stage, const ChunkShape& chunk, bool& same_byt
   if (id == codec.end() || !id->is_string()) return {};
   const std::string_view name = id->get_ref<const std::string&>();
   if (std::ranges::find(kNumcodecs, name) != kNumcodecs.end()) return codec;
-  if (filter->codec_library.empty()) return {};
+  if (filter->codec_library.empty() && stage.id != kSzip) return {};
   const auto shown = parse_zarr_codecs(codec, {}, chunk.type.size);
   if (!shown) return {};
   if (!has_parameters(shown->front(), stage.parameters, chunk)) same_bytes = false;
@@ -84,12 +86,12 @@ std::optional<size_t> shuffle_of_parts(std::span<const FilterStage> chain, const
 namespace {
 
 /// Replaces the HDF5 filters by codecs, of either version of Zarr.
-ZarrChain codec_chain(std::span<const FilterStage> chain, const ChunkShape& chunk) {
+ZarrChain codec_chain(std::span<const FilterStage> chain, const ChunkShape& chunk, ZarrReaders readers) {
   const uint64_t item_size = chunk.type.size;
   ZarrChain result;
   Json codecs = Json::array();
   for (const FilterStage& stage : chain) {
-    codecs.push_back(codec_for(stage, chunk, result.same_bytes));
+    codecs.push_back(codec_for(stage, chunk, readers, result.same_bytes));
     if (codecs.back().is_null()) return {{}, false};
   }
   auto stages = parse_zarr_codecs(Json(), codecs, item_size);
@@ -117,12 +119,12 @@ std::string name_of(const FilterStage& stage) {
 
 }  // namespace
 
-ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk) {
+ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk, ZarrReaders readers) {
   const bool is_of_v3 = std::ranges::any_of(chain, [](const FilterStage& stage) {
     return codec_id(stage).starts_with("zarr3:") && find_for(stage) != nullptr;
   });
   if (is_of_v3) return {{}, false};
-  return codec_chain(chain, chunk);
+  return codec_chain(chain, chunk, readers);
 }
 
 bool is_portable(std::span<const FilterStage> codecs) {
@@ -161,7 +163,7 @@ Zarr3Chain portable_chain(std::span<const FilterStage> chain, const ChunkShape& 
 }
 
 Zarr3Chain zarr3_chain(std::span<const FilterStage> chain, const ChunkShape& chunk, const Json& object_codec) {
-  Zarr3Chain result{codec_chain(chain, chunk), {}};
+  Zarr3Chain result{codec_chain(chain, chunk, ZarrReaders::numcodecs), {}};
   if (!print_zarr3_codecs(result.stages, chunk.type, object_codec)) return {{{}, false}, {}};
   if (result.stages.empty() || codec_id(result.stages.back()) != kZlib) return result;
   std::optional<uint64_t> size = chunk.bytes;

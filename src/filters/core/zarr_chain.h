@@ -18,10 +18,17 @@ struct ZarrChain {
   bool same_bytes = true;           // whether chunks encoded with the given pipeline are valid chunks of this one
 };
 
-/// Replaces the HDF5 filters in `chain` by codecs of numcodecs, and by those of plugins. lz4 becomes numcodecs' lz4,
-/// whose format differs. If a filter has no codec, or is a codec of Zarr v3 alone, the result has no filters at all. A
-/// shuffle that numcodecs cannot decode is omitted. Other codecs of a Zarr store do not change.
-ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk);
+/// The programs for which a pipeline of Zarr v2 is made.
+enum class ZarrReaders {
+  numcodecs,  // has an lz4 of its own; no szip
+  netcdf,     // also: no codec without an HDF5 filter, as lz4 of numcodecs, and with szip
+};
+
+/// Replaces the HDF5 filters in `chain` by codecs of these readers, and by those of plugins. lz4 becomes numcodecs'
+/// lz4, whose format differs. If a filter has no codec, or is a codec of Zarr v3 alone, the result has no filters at
+/// all. A shuffle that numcodecs cannot decode is omitted. Other codecs of a Zarr store do not change.
+ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk,
+                     ZarrReaders readers = ZarrReaders::numcodecs);
 
 /// The same for Zarr v3, where `gzip` is the codec of deflate that all readers have: a zlib stream at the end of the
 /// pipeline, as HDF5 stores it, becomes a gzip member, and `same_bytes` holds for what gzip_of_zlib() returns. Where

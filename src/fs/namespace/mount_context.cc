@@ -37,6 +37,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       coherent(options.coherent),
       consolidates_groups(options.consolidates_groups),
       portable(options.portable),
+      for_netcdf(options.for_netcdf),
       tells_types(options.tells_types),
       nodelete(options.nodelete),
       has_other_users(options.has_other_users),

@@ -53,6 +53,7 @@ struct FilesystemOptions {
   bool coherent = false;            // -o coherent: changes of the source by other programs become visible
   bool consolidates_groups = true;  // in views of Zarr v3 not only the root has consolidated metadata
   bool portable = false;            // -o portable: encoded3 has only codecs that every reader of Zarr v3 has
+  bool for_netcdf = false;          // encoded has only codecs that netCDF-C has
   bool tells_types = false;         // metadata files of v2 say more than Zarr does: put_types() of metadata_files.h
   bool shows_fill_of_big_endian = false;  // see Dataset
   bool nodelete = false;                  // -o nodelete: variables and groups cannot be removed
@@ -106,6 +107,7 @@ struct MountContext {
   const bool coherent;
   const bool consolidates_groups;
   const bool portable;
+  const bool for_netcdf;
   const bool tells_types;
   const bool nodelete;
   const bool has_other_users;

@@ -84,7 +84,8 @@ filters::Zarr3Chain EncodedForms::chain_of(View view, const Variable& facts,
     const bool is_shown = filters::is_portable(chain.stages) && chain.stages.empty() == stages.empty();
     return mount_.portable && !is_shown ? filters::portable_chain(stages, shape) : chain;
   }
-  filters::ZarrChain chain = filters::zarr_chain(stages, shape);
+  const auto readers = mount_.for_netcdf ? filters::ZarrReaders::netcdf : filters::ZarrReaders::numcodecs;
+  filters::ZarrChain chain = filters::zarr_chain(stages, shape, readers);
   chain.stages = filters::for_numcodecs(std::move(chain.stages), facts.type.size);
   return {std::move(chain), {}};
 }
@@ -111,7 +112,9 @@ Result<> EncodedForms::check_crossing(View view, const std::string& path, const 
     if (!chain_of(view, facts, std::span(&stage, 1)).stages.empty()) continue;
     const filters::FilterPtr filter = filters::find_for(stage);
     const std::string name = filter != nullptr ? filter->name : fmt::format("filter {}", stage.id);
-    const char* const readers = is_zarr3(view) ? "readers of Zarr v3" : "readers of Zarr v2";
+    const char* const readers = is_zarr3(view)      ? "readers of Zarr v3"
+                                : mount_.for_netcdf ? "readers of NCZarr"
+                                                    : "readers of Zarr v2";
     return fail(EOPNOTSUPP, "{}: {} has no codec for its elements that {} have", path, name, readers);
   }
   return fail(EOPNOTSUPP, "{}: its filters have no codecs in Zarr in this order", path);
