@@ -1,26 +1,18 @@
 """A current netCDF-C, as the judge of NCZarr: Debian's is too old for what it writes today."""
-import os
 import subprocess
-import sys
 
 import pytest
 
+from venvs import python_of
+
 
 @pytest.fixture(scope="module")
-def current(tmp_path_factory):
+def current():
     """A function that runs a program with the netCDF4 of PyPI."""
-    if os.environ.get("CODECFS_EXTRAS") != "1":
-        pytest.skip("needs the netCDF4 wheel of PyPI; set CODECFS_EXTRAS=1 to fetch it and run this test")
-    folder = tmp_path_factory.mktemp("venv")
-    try:
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True, capture_output=True, text=True)
-        subprocess.run([folder / "bin/pip", "install", "-q", "netCDF4"], check=True, capture_output=True, text=True, timeout=400)
-    except (subprocess.SubprocessError, OSError) as error:
-        reason = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1:]
-        pytest.skip(f"PyPI's netCDF4 cannot be had here: {reason}")
+    python = python_of("netcdf")
 
     def run(program, *arguments):
-        done = subprocess.run([folder / "bin/python", "-W", "ignore", "-c", program, *map(str, arguments)], capture_output=True,
+        done = subprocess.run([python, "-W", "ignore", "-c", program, *map(str, arguments)], capture_output=True,
                               text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout

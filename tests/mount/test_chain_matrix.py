@@ -1,9 +1,10 @@
 """Chains of filters in every format and in every way that gives a variable one: each filter alone, and behind or before
-others. The judges are libhdf5 (h5py, with the plugins of Debian and two of our own) and numcodecs; CODECFS_LONG=1 tries all
-pairs."""
+others. The judges are libhdf5 (h5py, with the plugins of Debian and two of our own), numcodecs, and for NCZarr netCDF-C;
+CODECFS_LONG=1 tries all pairs."""
 import itertools
 import json
 import os
+import pickle
 import subprocess
 import sys
 
@@ -15,7 +16,8 @@ import zarr
 
 from conftest import CODECFS, xattr
 from test_encoded_chains import fletcher32  # noqa: F401: Debian's numcodecs lacks it
-from test_plugins import DEBIAN, compile_plugin
+from test_plugins import DEBIAN, OURS, compile_plugin
+from venvs import python_of
 
 DATA = np.arange(4000, dtype="<i4").reshape(40, 100)
 CHUNKS = (10, 50)
@@ -86,7 +88,6 @@ with h5py.File({str(path)!r}) as f:
             found[name] = ids, f[name][()]
 pickle.dump(found, sys.stdout.buffer)
 """
-    import pickle
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=300,
                           env={**os.environ, "HDF5_PLUGIN_PATH": plugins})
     found = pickle.loads(done.stdout)
@@ -115,6 +116,15 @@ def unmask(raw):
     return flipped(raw, 23)
 
 
+CODEC_OF = {name: codec for name, (_, codec) in FILTERS.items()} | {"szip": "szip"}
+
+
+def codecs_of(array):
+    """Of Zarr v2."""
+    told = json.loads((array / ".zarray").read_text())
+    return [*(told["filters"] or []), *([told["compressor"]] if told["compressor"] else [])]
+
+
 def read_zarr(store, name):
     """The names of the codecs of an array of either version, and its values by numcodecs."""
     array = store / name
@@ -124,7 +134,7 @@ def read_zarr(store, name):
         prefix, separator = "c/", "/"
     else:
         told = json.loads((array / ".zarray").read_text())
-        codecs = [*(told["filters"] or []), *([told["compressor"]] if told["compressor"] else [])]
+        codecs = codecs_of(array)
         prefix, separator = "", told.get("dimension_separator", ".")
     whole = np.zeros(DATA.shape, DATA.dtype)
     for i, j in itertools.product(range(4), range(2)):
@@ -139,8 +149,28 @@ def read_zarr(store, name):
     return [codec["id"] for codec in codecs], whole
 
 
+def read_nczarr(plugins, store):
+    """The values of all variables, by netCDF-C, which finds the other halves of the codecs among our plugins."""
+    program = f"""
+import netCDF4, pickle, sys
+with netCDF4.Dataset("file://{store}#mode=nczarr,file") as file:
+    file.set_auto_maskandscale(False)
+    pickle.dump({{name: file[name][...] for name in file.variables}}, sys.stdout.buffer)
+"""
+    done = subprocess.run([python_of("netcdf"), "-W", "ignore", "-c", program], capture_output=True, timeout=300,
+                          env={**os.environ, "HDF5_PLUGIN_PATH": f"{plugins.partition(':')[0]}:{OURS}"})
+    assert done.returncode == 0, done.stderr.decode()
+    return pickle.loads(done.stdout)
+
+
 def check(plugins, target, chains, kind):
     """All variables hold the data, with these chains."""
+    if kind == "nczarr":
+        found = read_nczarr(plugins, target)
+        for chain in chains:
+            assert sorted(codec["id"] for codec in codecs_of(target / name_of(chain))) == sorted(CODEC_OF[name] for name in chain)
+            assert np.array_equal(found[name_of(chain)], DATA), chain
+        return
     if kind == "hdf5":
         found = read_hdf5(plugins, target)
         ids = {name: int(spec.partition(",")[0]) for name, (spec, _) in FILTERS.items()}
@@ -189,7 +219,19 @@ def make_zarr3(path, names):
     return path
 
 
-TARGETS = {"hdf5": (make_hdf5, "t.h5"), "zarr": (make_zarr, "t.zarr"), "zarr3": (make_zarr3, "t3.zarr")}
+def make_nczarr(path, names):
+    program = f"""
+import netCDF4, numpy
+with netCDF4.Dataset("file://{path}#mode=nczarr,file", "w") as file:
+    file.createDimension("y", 40), file.createDimension("x", 100)
+    for name in {list(names)}:
+        file.createVariable(name, "<i4", ("y", "x"), chunksizes={CHUNKS}, fill_value=False)[:] = numpy.arange(4000).reshape(40, 100)
+"""
+    subprocess.run([python_of("netcdf"), "-W", "ignore", "-c", program], check=True, timeout=300)
+    return path
+
+
+TARGETS = {"hdf5": (make_hdf5, "t.h5"), "nczarr": (make_nczarr, "n.zarr"), "zarr": (make_zarr, "t.zarr"), "zarr3": (make_zarr3, "t3.zarr")}
 
 
 @pytest.fixture(params=TARGETS)
@@ -198,13 +240,17 @@ def kind(request):
 
 
 def possible(kind, by_spec=True):
-    """The chains that the format has, and the others. A spec names HDF5's lz4, whose format is not that of numcodecs."""
+    """The chains that the format has, and the others. A spec names HDF5's lz4, whose format is not that of numcodecs; netCDF-C
+    has no codec for either."""
     if kind == "hdf5":
         return CHAINS, []
-    # szip in Zarr is netCDF-C's alone (test_nczarr), and numcodecs shuffles no compressed bytes: neither is judged here.
+    # szip in Zarr is netCDF-C's alone, and numcodecs shuffles no compressed bytes: neither is judged where it is the judge.
     chains = [chain for chain in CHAINS if "szip" not in chain and not (chain[-1] == "shuffle" and not set(chain) <= set(FIRST))]
-    can = [chain for chain in chains if has_codecs(chain) and not (by_spec and "lz4" in chain)]
-    return can, [chain for chain in chains if chain not in can]
+    can = [chain for chain in chains if has_codecs(chain) and not ((by_spec or kind == "nczarr") and "lz4" in chain)]
+    cannot = [chain for chain in chains if chain not in can]
+    if kind == "nczarr":
+        can += [("szip",), ("shuffle", "szip")]
+    return can, cannot
 
 
 def write_all(folder):
@@ -329,9 +375,15 @@ def every_codec(tmp_path_factory):
 def test_converted_out_of_zarr(tmp_path, plugins, every_codec, kind):
     can, _ = possible("zarr", by_spec=False)
     _, name = TARGETS[kind]
-    subprocess.run([CODECFS, "convert", "--format", kind, every_codec, tmp_path / name], check=True, timeout=300,
-                   env={**os.environ, "HDF5_PLUGIN_PATH": plugins})
-    check(plugins, tmp_path / name, can, kind)
+    done = subprocess.run([CODECFS, "convert", "--format", kind, every_codec, tmp_path / name], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "HDF5_PLUGIN_PATH": plugins})
+    assert done.returncode == 0, done.stderr
+    left = [chain for chain in can if kind == "nczarr" and "lz4" in chain]  # which netCDF-C has no codec for
+    check(plugins, tmp_path / name, [chain for chain in can if chain not in left], kind)
+    assert ("variables are stored without filters" in done.stderr) == bool(left), done.stderr
+    for chain in left:
+        told, values = read_zarr(tmp_path / name, name_of(chain))
+        assert told == [] and np.array_equal(values, DATA), chain
 
 
 def test_copied_as_encoded_files(mount, tmp_path, plugins, every_codec):

@@ -20,6 +20,7 @@ import xarray
 import zarr
 
 from conftest import DATA, xattr
+from venvs import python_of
 
 OURS = os.environ["CODECFS_PLUGINS"]
 VIEW = ".codecfs/view/encoded"
@@ -574,11 +575,7 @@ def test_unknown_codec_passes(mount, tmp_path):
 
 
 def test_whole_file_converts_to_what_a_netcdf_with_filters_reads(mount, tmp_path):
-    if os.environ.get("CODECFS_EXTRAS") != "1":
-        pytest.skip("needs the netCDF4 wheel of PyPI; set CODECFS_EXTRAS=1 to fetch it and run this test")
-    environment = tmp_path / "environment"
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    subprocess.run([environment / "bin/pip", "install", "-q", "netCDF4"], check=True)
+    python = python_of("netcdf")
     source = tmp_path / "s.h5"
     for name in ("deflate", "shuffle_deflate", "zstd", "bzip2", "checked"):
         make(tmp_path / "one.h5", SAME_BYTES[name][0])
@@ -589,7 +586,7 @@ def test_whole_file_converts_to_what_a_netcdf_with_filters_reads(mount, tmp_path
     copy_tree(m.path / VIEW, tmp_path / "out.zarr")
     assert m.stats()["chunks_decoded"] == 0
     np.save(tmp_path / "expected.npy", ARRAY)
-    done = subprocess.run([environment / "bin/python", "-c", "import sys, netCDF4, numpy as np\n"
+    done = subprocess.run([python, "-c", "import sys, netCDF4, numpy as np\n"
                            "d = netCDF4.Dataset(f'file://{sys.argv[1]}#mode=zarr,file'); e = np.load(sys.argv[2])\n"
                            "for n in d.variables: assert np.array_equal(d[n][:], e), n\nprint(len(d.variables))",
                            tmp_path / "out.zarr", tmp_path / "expected.npy"],

@@ -251,3 +251,36 @@ def test_a_fill_value_of_zarr_is_an_attribute_in_netcdf(tmp_path):
         told = json.loads((tmp_path / "copy" / name / ".zattrs").read_text())
         assert told.get("_FillValue") == value and told["_nczarr_attr"]["types"].get("_FillValue") == kind
         assert told["_nczarr_array"]["dimension_references"] == ["/_Anonymous_Dim_4"]
+
+
+@pytest.mark.parametrize("judge", ["netcdf", "numcodecs"])
+def test_plugins_of_netcdf_serve_zarr(mount, current, tmp_path, judge):  # noqa: F811
+    """Of the wheel, instead of what is built in. netCDF's own codec of shuffle leaves the size of an element 0, which
+    numcodecs takes as it is."""
+    plugins = current("import netCDF4, os; print(os.path.join(os.path.dirname(netCDF4.__file__), 'plugins'))").strip()
+    group = zarr.open_group(str(tmp_path / "s.zarr"), mode="w")
+    data = np.arange(600).reshape(20, 30)
+    specs = {"shuffled": "shuffle|deflate,4", "checked": "fletcher32", "zstd": "zstd,3", "bzip2": "shuffle|bzip2,9"}
+    for name in specs:
+        for kind in "i2", "f8":
+            group.create_dataset(name + kind, data=data.astype(kind), chunks=(10, 15), compressor=None)
+            group[name + kind].attrs["_ARRAY_DIMENSIONS"] = ["y", "x"]
+    mounted = mount(tmp_path / "s.zarr", "builtin=off", env={"HDF5_PLUGIN_PATH": plugins})
+    used = (mounted.path / ".codecfs/filters").read_text()
+    for name, spec in specs.items():
+        for kind in "i2", "f8":
+            os.setxattr(mounted.path / (name + kind), "user._Filter", spec.encode())
+    mounted.close()
+    for id in 1, 2, 3, 307, 32015:
+        line = next(line for line in used.splitlines() if line.startswith(f"{id} "))
+        assert plugins in line, line
+    codecs = json.loads((tmp_path / "s.zarr/shuffledi2/.zarray").read_text())
+    assert codecs["filters"] == [{"id": "shuffle", "elementsize": 2}] and codecs["compressor"]["id"] == "zlib"
+    for name in specs:
+        for kind in "i2", "f8":
+            if judge == "numcodecs" and name != "checked":  # which Debian's lacks
+                assert np.array_equal(zarr.open(str(tmp_path / "s.zarr"), mode="r")[name + kind][...], data), name
+            elif judge == "netcdf":
+                assert current("import netCDF4, numpy, sys\nwith netCDF4.Dataset(sys.argv[1]) as f:\n"
+                               "    print(numpy.array_equal(f[sys.argv[2]][...], numpy.arange(600).reshape(20, 30)))",
+                               f"file://{tmp_path}/s.zarr#mode=zarr,file", name + kind).strip() == "True", name

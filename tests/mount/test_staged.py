@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import zarr
 from conftest import CODECFS, is_mounted
+from venvs import python_of
 
 ARRAY = np.arange(60, dtype="<i4").reshape(6, 10)
 CHUNKS = (3, 5)
@@ -232,28 +233,8 @@ def test_the_helper_of_umount_keeps_them_too(tmp_path, place):
 
 @pytest.fixture(scope="module")
 def zarr3():
-    """A Python with zarr-python 3 and xarray: that of scripts/client-test where there is one, else one of these tests' own."""
-    clients = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"), "codecfs-clients")
-    check = ["-c", "import xarray, zarr; assert zarr.__version__.startswith('3.')"]
-
-    def works(python):
-        return python.exists() and subprocess.run([python, *check], capture_output=True).returncode == 0
-
-    python = clients / "zarr3/bin/python"
-    if not works(python):
-        python = clients / "mount-tests/bin/python"
-    if not works(python):
-        place = clients / "mount-tests"
-        shutil.rmtree(place, ignore_errors=True)
-        for command in ([sys.executable, "-m", "venv", place], [python, "-m", "pip", "install", "-q", "zarr>=3,<4", "xarray"]):
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-            except (OSError, subprocess.TimeoutExpired) as error:
-                pytest.skip(f"no zarr-python 3: {error}")
-            if done.returncode != 0:
-                pytest.skip(f"no zarr-python 3: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
-        if not works(python):
-            pytest.skip("no zarr-python 3: what pip installed cannot be imported")
+    """Runs a program with zarr-python 3 and xarray."""
+    python = python_of("mount-tests")
 
     def run(code, *arguments):
         return subprocess.run([python, "-B", "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=120)

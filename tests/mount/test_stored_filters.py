@@ -3,6 +3,7 @@ to another, and h5repack's UD=. The judges are h5repack and h5py, which know not
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ import pytest
 
 from conftest import CODECFS, xattr
 from test_plugins import DEBIAN, compile_plugin
+from venvs import python_of
 
 DATA = np.arange(4000, dtype="<i4").reshape(40, 100)
 COMPLETING = 32904  # of completing_filter.c
@@ -203,13 +205,33 @@ def test_only_variables_of_hdf5_have_it(mount, tmp_path, completed, completing):
     assert np.array_equal(zarr.open(str(tmp_path / "z"), mode="r")[...], DATA)
 
 
-@pytest.mark.skipif(os.environ.get("CODECFS_EXTRAS") != "1", reason="needs hdf5plugin of PyPI; set CODECFS_EXTRAS=1")
+def test_szip_is_shown_as_by_ncdump(mount, tmp_path):
+    """Without the options and parameters that HDF5 has added; and what is shown sets the same."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, options in {"nearest": ("nn", 16), "entropy": ("ec", 8)}.items():
+            file.create_dataset(name, data=DATA, chunks=(10, 50), compression="szip", compression_opts=options)
+        file.create_dataset("plain", data=DATA, chunks=(10, 50))
+    told = subprocess.run(["ncdump", "-hs", tmp_path / "a.h5"], capture_output=True, text=True, check=True).stdout
+    before = {name: pipeline(tmp_path / "a.h5", name) for name in ("nearest", "entropy")}
+    assert all(len(stages[0][2]) == 4 for stages in before.values())
+    with mount(tmp_path / "a.h5") as mounted:
+        shown = {name: xattr(mounted.path / name, "_Filter") for name in before}
+        assert shown == {name: re.search(rf'{name}:_Filter = "([^"]*)"', told)[1] for name in before}
+        for name, stages in before.items():
+            assert xattr(mounted.path / name, "_FilterStored") == "UD=4,1,4," + ",".join(map(str, stages[0][2]))
+            set_filter(mounted, shown[name], variable=name)
+        set_filter(mounted, shown["nearest"], variable="plain")
+    assert {name: pipeline(tmp_path / "a.h5", name) for name in before} == before
+    assert pipeline(tmp_path / "a.h5", "plain") == before["nearest"]
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert all(np.array_equal(file[name][...], DATA) for name in file)
+
+
 def test_every_filter_of_hdf5plugin_is_carried(mount, tmp_path):
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True, capture_output=True)
-    subprocess.run([tmp_path / "venv/bin/pip", "install", "-q", "hdf5plugin", "h5py"], check=True, capture_output=True, timeout=400)
+    python = python_of("hdf5plugin")
 
     def run(program):
-        done = subprocess.run([tmp_path / "venv/bin/python", "-c", "import h5py, hdf5plugin as p, numpy as np\n" + program],
+        done = subprocess.run([python, "-c", "import h5py, hdf5plugin as p, numpy as np\n" + program],
                               cwd=tmp_path, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -6,7 +6,7 @@ import sys
 
 PLUGINS = os.environ["CODECFS_PLUGINS"]
 os.environ["HDF5_PLUGIN_PATH"] = PLUGINS
-sys.path.insert(0, os.path.dirname(__file__))
+sys.path[:0] = [os.path.dirname(__file__), os.path.join(os.path.dirname(os.path.dirname(__file__)), "support")]
 
 import pytest
 

@@ -1,13 +1,11 @@
 """A netCDF library with NCZarr filters writes and reads stores through our plugins; zarr-python reads what it wrote.
 
-Debian's libnetcdf was built without NCZarr filters, so this one comes from PyPI, in a virtual environment. That needs
-the network, so it is run only where CODECFS_EXTRAS=1 asks for it."""
+Debian's libnetcdf was built without NCZarr filters, so this one comes from PyPI, in a virtual environment."""
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+
+from venvs import python_of
 
 PROGRAM = '''
 import json, os, sys
@@ -75,18 +73,8 @@ print(json.dumps(result))
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory):
-    if os.environ.get("CODECFS_EXTRAS") != "1":
-        pytest.skip("needs the netCDF4 wheel of PyPI; set CODECFS_EXTRAS=1 to fetch it and run this test")
-    folder = tmp_path_factory.mktemp("venv")
-    try:
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True, capture_output=True, text=True)
-        subprocess.run([folder / "bin/pip", "install", "-q", "netCDF4", "zarr<3", "numcodecs<0.16", "numpy<2"],
-                       check=True, capture_output=True, text=True, timeout=400)
-    except (subprocess.SubprocessError, OSError) as error:
-        reason = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1:]
-        pytest.skip(f"PyPI's netCDF4 cannot be had here: {reason}")
-    return folder / "bin/python"
+def python():
+    return python_of("netcdf")
 
 
 def test_netcdf_with_our_plugins(python, run, tmp_path):
