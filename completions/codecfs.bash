@@ -1,7 +1,7 @@
 # bash completion for codecfs(8)                           -*- shell-script -*-
 
 _codecfs_filters="none shuffle deflate zstd blosc lz4 bzip2 szip lzf bitshuffle fletcher32"
-_codecfs_commands="info verify compare recode convert refs status set unmount check recover compact"
+_codecfs_commands="info verify compare recode convert refs filters status set unmount check recover compact"
 
 # The options of a command, or of a mount.
 _codecfs_words_of() {
@@ -10,6 +10,7 @@ _codecfs_words_of() {
     recode) echo "--dry-run --estimate -F --filter -O --options --help" ;;
     convert) echo "--format --portable --resume --skip --skip-unsupported -F --filter -O --options --help" ;;
     refs) echo "-o --output --parquet --url -O --options --help" ;;
+    filters) echo "--check --parameters -O --options --help" ;;
     status) echo "--json --prometheus --help" ;;
     set | unmount | check | recover | compact) echo "--help" ;;
     *) echo "-o -F -f --foreground --help --version" ;;

@@ -89,7 +89,7 @@ def test_the_page_of_a_command_is_complete(command):
     synopsis = re.search("^SYNOPSIS\n(.*?)^[A-Z]", page, re.M | re.S)[1]
     assert set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", synopsis)) <= offered
     assert f"codecfs {command} " in " ".join(synopsis.split())
-    for argument in re.findall(r"^  ([A-Z]+)\b", text.split("Positionals:")[1].split("Options:")[0], re.M):
+    for argument in re.findall(r"^  ([A-Z]+)\b", text.partition("Positionals:")[2].split("Options:")[0], re.M):
         assert re.search(rf"\b{argument}\b", synopsis) and re.search(rf"\b{argument}\b", described), argument
     status = page.split("EXIT STATUS")[1].split("EXAMPLES")[0]
     codes = {code for code in ("0", "1", "2", "3", "32") if re.search(rf"^     {code}\s", status, re.M)}

@@ -106,7 +106,10 @@ def offered(command=None):
 @functools.cache
 def positionals(command):
     """(least, most) of them."""
-    part = help_text(command).split("Positionals:")[1].split("\n\n")[0]
+    _, found, part = help_text(command).partition("Positionals:")
+    if not found:
+        return 0, 0
+    part = part.split("\n\n")[0]
     found = re.findall(r"^  ([A-Z]+)( REQUIRED)?", part, re.M)
     return sum(bool(required) for _, required in found), len(found)
 

@@ -2,10 +2,8 @@
 import errno
 import json
 import os
-import pathlib
 import shutil
 import subprocess
-import sys
 
 import h5py
 import numcodecs
