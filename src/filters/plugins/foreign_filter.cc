@@ -12,8 +12,6 @@
 namespace codecfs::filters {
 namespace {
 
-constexpr uint32_t kShuffle = 2;
-
 Result<Coder> make_foreign_coder(const Plugin& plugin, const StageContext& context) {
   const std::vector<uint32_t>& parameters = context.stage.parameters;
   const unsigned optional = context.stage.optional ? H5Z_FLAG_OPTIONAL : 0;
@@ -76,7 +74,7 @@ void add_codec_half(Filter& filter, const Plugin& plugin, size_t codec) {
   filter.codec_of = [=](std::span<const uint32_t> parameters) {
     return parsed_codec(calls->codec_of(codec, parameters));
   };
-  const bool is_shuffle = declared.hdf5_id == kShuffle;
+  const bool is_shuffle = declared.hdf5_id == kShuffleId;
   if ((!declared.has_modify_parameters && !is_shuffle) || filter.working_parameters) return;
   const bool has_modify_parameters = declared.has_modify_parameters;
   const auto modified = [=](const StageContext& context) -> Result<ModifiedParameters> {
