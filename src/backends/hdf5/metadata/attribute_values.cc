@@ -204,7 +204,10 @@ class ValueReader {
 class AttributeReader {
  public:
   explicit AttributeReader(hid_t attribute)
-      : attribute_(attribute), space_(H5Aget_space(attribute)), stored_(H5Aget_type(attribute)) {}
+      : attribute_(attribute),
+        space_(H5Aget_space(attribute)),
+        stored_(H5Aget_type(attribute)),
+        class_(H5Tget_class(stored_.get())) {}
 
   // None if it has no JSON form.
   Result<std::optional<Json>> value(bool single_values) const;
@@ -212,19 +215,23 @@ class AttributeReader {
   std::string nczarr_type(const Json& value) const;
 
  private:
+  [[nodiscard]] bool is_number() const { return class_ == H5T_INTEGER || class_ == H5T_FLOAT; }
+
   const hid_t attribute_;
   const Handle space_;
   const Handle stored_;
+  const H5T_class_t class_;
 };
 
 Result<std::optional<Json>> AttributeReader::value(bool single_values) const {
   if (!space_ || !stored_) return fail_library(EIO, "its type");
-  if (H5Tdetect_class(stored_.get(), H5T_REFERENCE) > 0) return std::optional<Json>();
+  if (!is_number() && H5Tdetect_class(stored_.get(), H5T_REFERENCE) > 0) return std::optional<Json>();
   const H5S_class_t space_class = H5Sget_simple_extent_type(space_.get());
   if (space_class == H5S_NULL) return std::optional<Json>(Json());
   std::array<hsize_t, H5S_MAX_RANK> dims{};
-  int rank = H5Sget_simple_extent_dims(space_.get(), dims.data(), nullptr);
-  const hssize_t count = H5Sget_simple_extent_npoints(space_.get());
+  const bool is_scalar = space_class == H5S_SCALAR;
+  int rank = is_scalar ? 0 : H5Sget_simple_extent_dims(space_.get(), dims.data(), nullptr);
+  const hssize_t count = is_scalar ? 1 : H5Sget_simple_extent_npoints(space_.get());
   if (rank < 0 || count < 0) return fail_library(EIO, "its shape");
 
   // Opaque bytes, long bitfields and similar have no other native type.
@@ -239,10 +246,12 @@ Result<std::optional<Json>> AttributeReader::value(bool single_values) const {
   struct Reclaim {
     hid_t type, space;
     void* values;
+    bool is_number;
     ~Reclaim() {
+      if (is_number) return;
       if (H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tdetect_class(type, H5T_STRING) > 0) reclaim(type, space, values);
     }
-  } guard{type.get(), space_.get(), values.data()};
+  } guard{type.get(), space_.get(), values.data(), is_number()};
   if (count == 0) guard.type = H5T_NATIVE_INT;
 
   if (single_values && count == 1) rank = 0;
@@ -253,7 +262,7 @@ Result<std::optional<Json>> AttributeReader::value(bool single_values) const {
 std::string AttributeReader::nczarr_type(const Json& value) const {
   const size_t size = H5Tget_size(stored_.get());
   const bool is_power = size == 1 || size == 2 || size == 4 || size == 8;
-  switch (H5Tget_class(stored_.get())) {
+  switch (class_) {
     case H5T_INTEGER:
       if (!is_power) return {};
       return {size == 1 ? '|' : '<', H5Tget_sign(stored_.get()) == H5T_SGN_2 ? 'i' : 'u',
