@@ -12,6 +12,7 @@
 #include "model/base64.h"
 #include "model/data_type.h"
 #include "model/json.h"
+#include "model/numpy_type.h"
 
 namespace codecfs {
 namespace {
@@ -58,9 +59,7 @@ std::optional<double> number_of(const Json& value) {
   if (value.is_boolean()) return value.get<bool>() ? 1.0 : 0.0;
   if (!value.is_string()) return std::nullopt;
   const auto& text = value.get_ref<const std::string&>();
-  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (text == "Infinity") return std::numeric_limits<double>::infinity();
-  if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
+  if (const auto special = parse_numpy_special(text)) return special;
   const auto parsed = parse_json(text);  // some writers quote numbers
   return parsed && parsed->is_number() ? std::optional(parsed->get<double>()) : std::nullopt;
 }

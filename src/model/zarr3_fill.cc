@@ -8,6 +8,7 @@
 #include "base/endian.h"
 #include "model/base64.h"
 #include "model/json.h"
+#include "model/numpy_type.h"
 #include "model/small_float.h"
 #include "model/zarr3_type.h"
 
@@ -170,10 +171,7 @@ Json real_json(uint64_t size, ByteOrder order, std::span<const std::byte> elemen
 
 std::optional<double> zarr3_number(const Json& value) {
   if (value.is_number()) return value.get<double>();
-  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (value == "Infinity") return std::numeric_limits<double>::infinity();
-  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
-  return std::nullopt;
+  return value.is_string() ? parse_numpy_special(value.get_ref<const std::string&>()) : std::nullopt;
 }
 
 Result<std::vector<std::byte>> zarr3_fill_bytes(const Zarr3Type& type, const Json& fill_value) {

@@ -1,5 +1,6 @@
 """Zarr stores that other programs write, and that differ from what zarr-python 2 makes: filters of the other byte order,
-groups without metadata, odd values of _ARRAY_DIMENSIONS, fill values of bytes, damaged .zmetadata, several stores in an archive.
+types named as numpy takes them, versions as text, groups without metadata, odd values of _ARRAY_DIMENSIONS, odd fill values, damaged
+.zmetadata, several stores in an archive, names that begin with "./".
 zarr-python, numcodecs, h5py and numpy judge."""
 import base64
 import json
@@ -274,3 +275,142 @@ def test_several_stores_in_an_archive(mount, tmp_path, names):
     (tmp_path / "m").mkdir()
     done = subprocess.run([CODECFS, tmp_path / "s.zip", tmp_path / "m"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 32 and all(name in done.stderr for name in names[:2])
+
+
+TYPE_NAMES = [
+    ("|u1", [{"id": "delta", "dtype": "B"}]),
+    ("<u2", [{"id": "delta", "dtype": "=u2", "astype": "h"}]),
+    ("<i8", [{"id": "delta", "dtype": "int64", "astype": "short"}]),
+    ("<f4", [{"id": "astype", "decode_dtype": "single", "encode_dtype": "=i2"}]),
+    ("<f8", [{"id": "fixedscaleoffset", "offset": 0, "scale": 10, "dtype": "double", "astype": "uint16"}]),
+    ("<f8", [{"id": "quantize", "digits": 2, "dtype": "f8", "astype": "f4"}, {"id": "shuffle", "elementsize": 4}]),
+    ("<f8", [{"id": "fixedscaleoffset", "offset": 0, "scale": 10, "dtype": "float", "astype": "i4"}, {"id": "delta", "dtype": "i4"}]),
+    (">i4", [{"id": "delta", "dtype": ">i"}]),
+]
+
+
+@pytest.mark.parametrize("dtype, filters", TYPE_NAMES)
+def test_types_of_filters_are_named_as_numpy_takes_them(mount, tmp_path, dtype, filters):
+    values = np.array([1, 2, 4, 9]).astype(dtype)
+    chunk = values
+    for codec in filters:
+        chunk = numcodecs.get_codec(codec).encode(chunk)
+    source = make_store(tmp_path / "a.zarr", {"v": ({"dtype": dtype, "filters": filters}, None, bytes(np.asarray(chunk).data))})
+    wanted = zarr.open(str(source), "r")["v"][...]
+    run("verify", source)
+    m = mount(source, "view=encoded")
+    decoded = zarr.open(str(m.path / ".codecfs/view/decoded"), "r+")["v"]
+    assert (decoded[...] == wanted).all()
+    written = values[::-1].copy()
+    decoded[...] = written
+    m.unmount()
+    assert (zarr.open(str(source), "r")["v"][...] == written).all()
+    for form in "zarr3", "zarr", "hdf5":
+        words = [] if form != "hdf5" else ["-F", "*,deflate,1"]
+        run("convert", "--format", form, *words, source, tmp_path / form)
+        run("compare", source, tmp_path / form)
+    assert (zarr.open(str(tmp_path / "zarr"), "r")["v"][...] == written).all()
+    with h5py.File(tmp_path / "hdf5") as f:
+        assert (f["v"][...] == written).all()
+
+
+def test_types_of_arrays_are_named_as_numpy_takes_them(mount, tmp_path):
+    values = np.arange(4)
+    source = make_store(tmp_path / "a.zarr", {name: ({"dtype": name}, None, values.astype(name).tobytes())
+                                              for name in ("i2", "=u4", "float64", "f")})
+    m = mount(source, "ro,view=decoded")
+    group = zarr.open_group(str(m.path), "r")
+    for name in group:
+        assert group[name].dtype == np.dtype(name) and (group[name][...] == values).all()
+        assert json.loads((m.path / name / ".zarray").read_text())["dtype"] == np.dtype(name).str
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_versions_as_text(tmp_path, version):
+    values = np.arange(4, dtype="<i4")
+    if version == 2:
+        source = make_store(tmp_path / "a.zarr", {"g/v": ({}, {"units": "m"}, values.tobytes())})
+        (source / "g/.zgroup").write_text('{"zarr_format": 2}')
+    else:
+        source = write_group(tmp_path / "a.zarr") or tmp_path / "a.zarr"
+        write_group(source / "g")
+        write_array(source / "g/v", values, (4,), [named("bytes", endian="little")], "int32", 0, 0)
+    run("convert", "--format", "zarr", source, tmp_path / "before.zarr")
+    for file in [path for path in source.rglob("*") if path.name in (".zgroup", ".zarray", "zarr.json")]:
+        file.write_text(json.dumps({**json.loads(file.read_text()), "zarr_format": str(version)}))
+    run("verify", source)
+    run("compare", source, tmp_path / "before.zarr")
+    run("convert", "--format", "zarr", source, tmp_path / "b.zarr")
+    assert (zarr.open(str(tmp_path / "b.zarr"), "r")["g/v"][...] == values).all()
+
+
+@pytest.mark.parametrize("text", ["nan", "NAN", "+Infinity", "inf", "-inf", "-Infinity", "1e3"])
+def test_fill_values_as_numpy_reads_them(mount, tmp_path, text):
+    source = make_store(tmp_path / "a.zarr", {name: ({"dtype": name, "fill_value": text}, None, None) for name in ("<f8", ">f4", "<f2")})
+    group = zarr.open_group(str(source), "r")
+    wanted = {name: group[name][...] for name in group}
+    assert all(repr(values[0]) == repr(np.dtype(name).type(text)) for name, values in wanted.items())
+    m = mount(source, "ro,view=decoded")
+    shown = zarr.open_group(str(m.path), "r")
+    run("convert", source, tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        for name, values in wanted.items():
+            assert np.array_equal(shown[name][...], values, equal_nan=True)
+            assert np.array_equal(np.load(m.path / f".codecfs/view/npy/{name}.npy"), values, equal_nan=True)
+            assert np.array_equal(f[name][...], values, equal_nan=True)
+
+
+def test_an_undefined_fill_of_times_is_none(mount, tmp_path):
+    """As zarr-python 3 reads null: NaT, not 1970."""
+    source = make_store(tmp_path / "a.zarr", {name: ({"dtype": name, "fill_value": None, "chunks": [2]}, None, None)
+                                              for name in ("<M8[ns]", "<m8[s]")})
+    for name in "<M8[ns]", "<m8[s]":
+        (source / name / "1").write_bytes(np.array([5, 6], "<i8").tobytes())
+    m = mount(source, "ro,view=decoded")
+    for name in "<M8[ns]", "<m8[s]":
+        shown = np.load(m.path / f".codecfs/view/npy/{name}.npy")
+        assert np.isnat(shown[:2]).all() and (shown[2:].astype("i8") == [5, 6]).all()
+        assert np.isnat(np.frombuffer((m.path / name / "0").read_bytes(), name)).all()
+        assert json.loads((m.path / name / ".zarray").read_text())["fill_value"] is None
+        assert json.loads((m.path / f".codecfs/view/decoded3/{name}/zarr.json").read_text())["fill_value"] == "NaT"
+
+
+def test_byte_order_marks(mount, tmp_path):
+    source = make_store(tmp_path / "a.zarr", {"g/v": ({}, {"units": "m"}, np.arange(4, dtype="<i4").tobytes())}, {"title": "t"})
+    (source / "g/.zgroup").write_text('{"zarr_format": 2}')
+    for file in [path for path in source.rglob(".z*")]:
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    run("verify", source)
+    m = mount(source, "view=decoded")
+    group = zarr.open_consolidated(str(m.path))
+    assert group.attrs["title"] == "t" and group["g/v"].attrs["units"] == "m" and (group["g/v"][...] == np.arange(4)).all()
+    zarr.open_group(str(m.path), "r+")["g/v"].attrs["units"] = "km"
+    m.unmount()
+    run("verify", source)
+    assert json.loads((source / "g/v/.zattrs").read_text(encoding="utf-8-sig")) == {"units": "km"}
+
+
+@pytest.mark.parametrize("directories", [False, True])
+def test_names_in_an_archive_begin_with_a_dot(mount, tmp_path, directories):
+    """As `zip -r a.zip ./` of several programs makes them."""
+    values = np.arange(4, dtype="<i4")
+    store = make_store(tmp_path / "a.zarr", {"g/v": ({}, {"units": "m"}, values.tobytes())})
+    (store / "g/.zgroup").write_text('{"zarr_format": 2}')
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        if directories:
+            for name in "./", "./g/", "./g/v/":
+                archive.writestr(name, b"")
+        for file in sorted(store.rglob("*")):
+            if file.is_file():
+                archive.writestr(f"./{file.relative_to(store)}", file.read_bytes())
+    assert all(name.startswith("./") for name in zipfile.ZipFile(tmp_path / "a.zip").namelist())
+    run("verify", tmp_path / "a.zip")
+    m = mount(tmp_path / "a.zip", "view=decoded")
+    array = zarr.open_group(str(m.path), "r+")["g/v"]
+    assert array.attrs["units"] == "m" and (array[...] == values).all()
+    array[...] = values[::-1]
+    m.unmount()
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert archive.testzip() is None and "g/v/.zarray" in archive.namelist()
+    stored = zarr.open_group(zarr.ZipStore(str(tmp_path / "a.zip"), mode="r"), "r")
+    assert (stored["g/v"][...] == values[::-1]).all()

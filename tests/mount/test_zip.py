@@ -573,7 +573,7 @@ CONTAINED = {
 }
 LEFT_OUT = {
     "traversal": "../../escape", "traversal_inside": "v/../../escape", "absolute": "/etc/escape", "nul": "v/a\0b", "not_utf8": b"v/\xff\xfe",
-    "no_name": "", "dot": "./v/9", "double_slash": "v//9", "too_deep": "/".join("x" * 300), "file_as_directory": "v/.zarray/9",
+    "no_name": "", "dot": "v/./9", "double_slash": "v//9", "too_deep": "/".join("x" * 300), "file_as_directory": "v/.zarray/9",
     "link": None,
 }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "model/json.h"
-#include "model/zarr3_type.h"
+#include "model/numpy_type.h"
 
 namespace codecfs::filters {
 namespace {
@@ -62,11 +62,7 @@ Result<std::string> text_field(const Json& codec, const char* key, std::string f
 Result<std::optional<DataType>> dtype_field(const Json& codec, const char* key) {
   const Json* value = present_member(codec, key);
   if (value == nullptr) return std::nullopt;
-  Result<DataType> type = parse_dtype(*value);
-  if (!type && value->is_string()) {  // numpy also takes "int32", as Zarr v3 names its types
-    if (Result<Zarr3Type> named = parse_zarr3_type(*value); named && named->name.empty() && named->type.size > 0)
-      return std::move(named->type);
-  }
+  Result<DataType> type = parse_numpy_type(*value);
   if (!type) return fail(EINVAL, "\"{}\": {}", key, type.error().reason);
   return *std::move(type);
 }

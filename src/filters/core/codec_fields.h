@@ -17,7 +17,7 @@ Result<int64_t> integer_field(const Json& codec, const char* key, int64_t fallba
 Result<double> number_field(const Json& codec, const char* key);
 /// The member as a string; `fallback` if it is missing or null. EINVAL.
 Result<std::string> text_field(const Json& codec, const char* key, std::string fallback);
-/// The member as a dtype; none if it is missing or null. EINVAL.
+/// The member as a dtype, named as numpy takes it; none if it is missing or null. EINVAL.
 Result<std::optional<DataType>> dtype_field(const Json& codec, const char* key);
 
 }  // namespace codecfs::filters

@@ -12,6 +12,7 @@
 #include "model/base64.h"
 #include "model/json.h"
 #include "model/limits.h"
+#include "model/numpy_type.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -104,6 +105,10 @@ Result<> parse_fill(const Json& zarray, bool is_nczarr, Variable& variable) {
   }
   if (given.is_null()) {
     variable.fill.assign(variable.type.size, std::byte{0});
+    // Zero is a date: 1970.
+    const bool is_time = variable.type.kind == TypeKind::datetime || variable.type.kind == TypeKind::timedelta;
+    if (is_time)
+      if (auto none = fill_bytes(variable.type, "NaT")) variable.fill = *std::move(none);
     return {};
   }
   if (is_nczarr && variable.type.kind == TypeKind::string && given.is_string() &&
@@ -199,13 +204,13 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
   }
   const auto nczarr = parse_nczarr(zarray, zattrs, read_hint(texts.nczvar));
 
-  if (const Json format = member(zarray, "zarr_format"); format != 2)
+  if (const Json format = member(zarray, "zarr_format"); !is_format(format, 2))
     return bad_array("\"zarr_format\" is {}, not 2", print_json(format));
 
   Array array;
   array.nczarr = nczarr;
   Variable& variable = array.variable;
-  auto type = parse_dtype(member(zarray, "dtype"));
+  auto type = parse_numpy_type(member(zarray, "dtype"));
   if (!type) return blame(".zarray", type.error());
   variable.type = std::move(*type);
   if (variable.type.size > kMaxElementBytes)
@@ -260,6 +265,10 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
 
 }  // namespace
 
+bool is_format(const Json& given, int version) {
+  return given == version || (given.is_string() && given == std::to_string(version));
+}
+
 Result<> measure_chunks(Variable& variable, const char* file) {
   if (variable.type.kind == TypeKind::object) return {};
   uint64_t bytes = 0;
@@ -309,7 +318,7 @@ Result<std::vector<Attribute>> parse_attributes(std::string_view zattrs, const s
 
 Result<> check_group(std::string_view zgroup) {
   CODECFS_ASSIGN(const Json object, parse_object(".zgroup", zgroup));
-  if (const Json format = member(object, "zarr_format"); format != 2)
+  if (const Json format = member(object, "zarr_format"); !is_format(format, 2))
     return fail(EOPNOTSUPP, ".zgroup: \"zarr_format\" is {}, not 2", print_json(format));
   return {};
 }

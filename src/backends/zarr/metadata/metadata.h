@@ -42,6 +42,9 @@ struct Array {
 /// object codec, too large), Variable::unreadable is set.
 Result<Array> parse_array(const ArrayTexts& texts);
 
+/// Whether "zarr_format" is this version: a number, or as some writers have it, a text.
+bool is_format(const Json& given, int version);
+
 /// Sets Variable::chunk_bytes, and Variable::unreadable if they exceed the limit. EIO, blaming `file`.
 Result<> measure_chunks(Variable& variable, const char* file);
 

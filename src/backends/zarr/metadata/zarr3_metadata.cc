@@ -31,7 +31,7 @@ Result<Json> parse_file(std::string_view text) {
   auto json = parse_json(text);
   if (!json) return blame(json.error());
   if (!json->is_object()) return bad("no JSON object");
-  if (const Json format = member(*json, "zarr_format"); format != 3)
+  if (const Json format = member(*json, "zarr_format"); !is_format(format, 3))
     return fail(EOPNOTSUPP, "{}: \"zarr_format\" is {}, not 3", kZarrJson, print_json(format));
   return json;
 }

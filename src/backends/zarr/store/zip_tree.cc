@@ -33,6 +33,12 @@ const char* wrong_with(std::string_view name) {
   return depth > ZipTree::kMaxDepth ? "it is nested too deeply" : nullptr;
 }
 
+/// A name without "./" at its begin.
+std::string_view without_current(std::string_view name) {
+  while (name.starts_with("./")) name.remove_prefix(2);
+  return name;
+}
+
 /// Whether the entry is a file or directory, not a link or device.
 bool is_plain(const zip::CentralRecord& record) {
   if (record.made_by >> 8 != kUnix) return true;
@@ -111,11 +117,14 @@ class ZipTree::Builder {
   explicit Builder(ZipTree& tree) : tree_(tree), top_(tree.new_directory()) {}
 
   Result<> add(const zip::CentralRecord& record, const ZipEntry& entry) {
-    if (const char* wrong = wrong_with(record.name)) return leave_out(record.name, wrong);
+    // As `zip -r a.zip ./*` and tar's converters have them.
+    const std::string_view plain = without_current(record.name);
+    if (plain.empty() && !record.name.empty()) return {};
+    if (const char* wrong = wrong_with(plain)) return leave_out(record.name, wrong);
     if (!is_plain(record)) return leave_out(record.name, "it is a link or a device");
     if ((entry.flags & zip::kEncrypted) != 0) tree_.lost_ = fmt::format("{}: is encrypted", record.name);
-    if (tree_.first_name.empty()) tree_.first_name = record.name;
-    std::string_view path = record.name;
+    if (tree_.first_name.empty()) tree_.first_name = plain;
+    std::string_view path = plain;
     const bool is_directory = path.back() == '/';
     if (is_directory) path.remove_suffix(1);
     const size_t slash = path.rfind('/');

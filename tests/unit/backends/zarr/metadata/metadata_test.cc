@@ -117,6 +117,28 @@ TEST(ZarrMetadata, FillValuesAreShownAsReadersTakeThem) {
   EXPECT_NE(reason_for(zarray({{"fill_value", "\"x\""}})).find("fill_value"), std::string::npos);
 }
 
+TEST(ZarrMetadata, AnUndefinedTimeIsNone) {
+  for (const char* dtype : {"\"<M8[ns]\"", "\">M8[D]\"", "\"<m8[s]\""}) {
+    const Variable variable = parse(zarray({{"dtype", dtype}, {"fill_value", "null"}})).variable;
+    EXPECT_TRUE(variable.fill_value.is_null());
+    EXPECT_TRUE(variable.is_fill_undefined);
+    EXPECT_EQ(fill_json(variable.type, variable.fill), std::numeric_limits<int64_t>::min()) << dtype;
+  }
+  EXPECT_EQ(parse(zarray({{"dtype", "\"<i8\""}, {"fill_value", "null"}})).variable.fill, std::vector<std::byte>(8));
+}
+
+TEST(ZarrMetadata, AVersionMayBeAText) {
+  EXPECT_EQ(dtype_of(parse(zarray({{"zarr_format", "\"2\""}}))), "\"<i4\"");
+  EXPECT_TRUE(check_group(R"({"zarr_format": "2"})"));
+  reason_for(zarray({{"zarr_format", "\"3\""}}));
+  reason_for(zarray({{"zarr_format", "\"2.0\""}}));
+}
+
+TEST(ZarrMetadata, TypesMayBeNamedAsNumpyTakesThem) {
+  EXPECT_EQ(dtype_of(parse(zarray({{"dtype", "\"int16\""}}))), "\"<i2\"");
+  EXPECT_EQ(dtype_of(parse(zarray({{"dtype", "\"=u2\""}}))), "\"<u2\"");
+}
+
 TEST(ZarrMetadata, ObjectsNeedACodec) {
   const auto changes = [](const char* filters, const char* fill_value) {
     return zarray({{"dtype", "\"|O\""}, {"filters", filters}, {"fill_value", fill_value}});
