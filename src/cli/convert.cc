@@ -21,9 +21,11 @@ class ConvertCommand final : public Command {
   [[nodiscard]] CommandHelp help() const override {
     return {
         "convert", "copy a dataset into a new one of another format, or with other filters",
-        "The ending of DEST chooses the format: .h5, .hdf5, .nc and .nc4 are HDF5 (netCDF-4 where the source has its\n"
-        "dimensions), .zip is a zip archive of Zarr v2, anything else is a Zarr directory in the version of the\n"
-        "source, or v2. With --format nczarr it is netCDF's form of Zarr v2, also as .zip. Stored bytes are passed "
+        "The ending of DEST chooses the format: .h5, .hdf5, .nc, .nc4, .h5ad, .nxs and others of HDF5 make HDF5\n"
+        "(netCDF-4 where the source has its dimensions), .zip a zip archive of Zarr v2, anything else a Zarr "
+        "directory\n"
+        "in the version of the source, or v2. With --format nczarr it is netCDF's form of Zarr v2, also as .zip. "
+        "Stored bytes are passed "
         "through where both formats have the codec; else chunks are decoded\n"
         "and encoded, on all cores. With -F, variables get other filters on their way.\n"
         "\nDEST appears when it is complete and durable. Until then it is DEST.codecfs-partial; after an\n"
@@ -73,10 +75,16 @@ class ConvertCommand final : public Command {
                  printable(left_out.reason).c_str());
   }
 
+  [[nodiscard]] Result<commands::DatasetFormat> format_of(const Source& source) const {
+    if (format_.empty()) return commands::format_for(destination_, source);
+    return *commands::format_named(format_);
+  }
+
   Result<commands::Converted> convert() {
     commands::catch_signals();
     CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_));
-    commands::ConvertOptions options{.format = commands::format_for(destination_, *source),
+    CODECFS_ASSIGN(const commands::DatasetFormat format, format_of(*source));
+    commands::ConvertOptions options{.format = format,
                                      .rules = options_.rules(),
                                      .rules_text = {},
                                      .skip = skip_,
@@ -85,7 +93,6 @@ class ConvertCommand final : public Command {
                                      .portable = portable_,
                                      .resume = resume_,
                                      .compact = compact_source};
-    if (!format_.empty()) options.format = *commands::format_named(format_);
     if (portable_ && options.format != commands::DatasetFormat::zarr3)
       return fail(EINVAL, "--portable: only for --format zarr3");
     for (const std::string& rule : options_.rule_texts()) options.rules_text += rule + "\n";

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "backends/api/source_copy.h"
+#include "backends/api/source_format.h"
+#include "base/ascii.h"
 #include "base/file_io.h"
 #include "base/progress_reporter.h"
 #include "commands/conversion.h"
@@ -92,16 +94,39 @@ std::string_view name_of(DatasetFormat format) { return kFormats[static_cast<siz
 
 namespace {
 
+/// Names of files of other formats: a Zarr directory of such a name would be a mistake.
+struct OtherEnding {
+  std::string_view ending;
+  const char* what;
+};
+constexpr OtherEnding kOtherEndings[] = {
+    {".cdf", "a .cdf file is netCDF-3 or NASA's CDF, which codecfs does not write"},
+    {".nc3", "a .nc3 file is netCDF-3, which codecfs does not write"},
+    {".mat",
+     "MATLAB loads a .mat file only if it has MATLAB's own header and attributes, which codecfs does not write"},
+    {".h4", "a .h4 file is HDF4, which codecfs does not write"},
+    {".hdf4", "a .hdf4 file is HDF4, which codecfs does not write"},
+    {".n5", "codecfs does not write N5"},
+    {".npy", "codecfs does not write .npy files; the view npy of a mount has them"},
+    {".npz", "codecfs does not write .npz files; the view npy of a mount has .npy files"},
+    {".grib", "codecfs does not write GRIB"},
+    {".tif", "codecfs does not write TIFF"},
+    {".tiff", "codecfs does not write TIFF"},
+    {".parquet", "codecfs convert does not write Parquet; codecfs refs does"},
+};
+
 bool is_zip_name(const std::string& name) { return name.ends_with(".zip") || name.ends_with(".ZIP"); }
 
 }  // namespace
 
-DatasetFormat format_for(const std::string& destination, const Source& source) {
-  std::string name = split_path(destination).second;
-  std::ranges::transform(name, name.begin(), [](char c) { return static_cast<char>(std::tolower(c)); });
-  for (const char* ending : {".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4"})
-    if (name.ends_with(ending)) return DatasetFormat::hdf5;
+Result<DatasetFormat> format_for(const std::string& destination, const Source& source) {
+  const std::string name = lower_case(split_path(destination).second);
+  if (has_hdf5_name(name) || name.ends_with(".hdf")) return DatasetFormat::hdf5;
   if (is_zip_name(name)) return DatasetFormat::zip;
+  for (const OtherEnding& other : kOtherEndings)
+    if (name.ends_with(other.ending))
+      return fail(EINVAL, "{}: {}; --format chooses hdf5, zarr, zarr3, zip or nczarr for this name", destination,
+                  other.what);
   return source.is_zarr3() ? DatasetFormat::zarr3 : DatasetFormat::zarr;
 }
 

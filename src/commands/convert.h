@@ -22,8 +22,9 @@ enum class DatasetFormat { hdf5, zarr, zarr3, zip, nczarr };
 /// "hdf5", "zarr", "zarr3", "zip", "nczarr".
 std::optional<DatasetFormat> format_named(std::string_view name);
 std::string_view name_of(DatasetFormat format);
-/// By the ending of the name: .h5, .hdf5, .he5, .nc, .nc4; .zip; else Zarr in the version of the source, or v2.
-DatasetFormat format_for(const std::string& destination, const Source& source);
+/// By the ending of the name: HDF5 where has_hdf5_name(), and for .hdf; .zip; else Zarr in the version of the source,
+/// or v2. EINVAL for an ending of another format.
+Result<DatasetFormat> format_for(const std::string& destination, const Source& source);
 
 struct LeftOut {
   std::string path;

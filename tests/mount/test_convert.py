@@ -153,6 +153,28 @@ def test_the_ending_chooses_the_format(tmp_path):
         assert what.split()[0] in told or (what == "HDF5" and "netCDF-4" in told), (name, told)
 
 
+@pytest.mark.parametrize("ending", ["h5ad", "h5mu", "loom", "nxs", "nwb", "cool", "hdf", "he5", "nc4", "H5AD", "NC"])
+def test_endings_of_formats_that_are_hdf5(tmp_path, ending):
+    """Without names of dimensions, h5py finds datasets and nothing of netCDF's."""
+    source = zarr.open_group(str(tmp_path / "a.zarr"), "w")
+    source.create_dataset("g/x", data=np.arange(6), chunks=3)
+    run("convert", tmp_path / "a.zarr", tmp_path / f"b.{ending}")
+    with h5py.File(tmp_path / f"b.{ending}") as f:
+        assert (f["g/x"][...] == np.arange(6)).all() and list(f) == ["g"] and list(f["g"]) == ["x"] and set(f["g/x"].attrs) <= {"_FillValue"}
+    run("compare", tmp_path / "a.zarr", tmp_path / f"b.{ending}")
+
+
+@pytest.mark.parametrize("ending", ["cdf", "CDF", "mat", "nc3", "h4", "n5", "npy", "tif"])
+def test_endings_of_other_formats_are_refused(tmp_path, ending):
+    source = zarr.open_group(str(tmp_path / "a.zarr"), "w")
+    source.create_dataset("x", data=np.arange(6), chunks=3)
+    assert "--format" in run("convert", tmp_path / "a.zarr", tmp_path / f"b.{ending}", code=32)
+    assert os.listdir(tmp_path) == ["a.zarr"]
+    run("convert", "--format", "hdf5", tmp_path / "a.zarr", tmp_path / f"b.{ending}")
+    with h5py.File(tmp_path / f"b.{ending}") as f:
+        assert (f["x"][...] == np.arange(6)).all()
+
+
 def test_errors_leave_nothing(tmp_path):
     (tmp_path / "there").mkdir()
     assert "exists" in run("convert", DATA / "hdf5/layouts.h5", tmp_path / "there", code=32)

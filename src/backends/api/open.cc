@@ -67,7 +67,8 @@ std::shared_ptr<worker::ChunkRanges>& chunk_ranges() {
 }
 
 // How names of HDF5 and netCDF files end.
-constexpr std::string_view kFileNames[] = {".h5", ".hdf5", ".he5", ".nc", ".nc4"};
+constexpr std::string_view kFileNames[] = {".h5",   ".hdf5", ".he5", ".nc",   ".nc4",   ".h5ad", ".h5mu",
+                                           ".loom", ".nxs",  ".nwb", ".cool", ".mcool", ".fast5"};
 
 // Bytes of a folder's file that are searched for HDF5's signature. User blocks are smaller.
 constexpr uint64_t kLookedAt = uint64_t{64} << 10;
