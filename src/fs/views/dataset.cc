@@ -70,9 +70,11 @@ class Consolidation {
     if (!attributes && !is_damage(attributes.error())) return pass_on(attributes);
     if (!attributes) warn(path, attributes.error());
     append(form_.of_group(path, attributes));
-    CODECFS_ASSIGN(const std::vector<Entry> entries, source_.list(group));
+    const Result<std::vector<Entry>> entries = source_.list(group);
+    if (!entries && depth > 0 && is_damage(entries.error())) return leave_out(path + "/*", entries.error());
+    if (!entries) return std::unexpected(entries.error());
     const std::string directory = path.empty() ? "" : path + "/";
-    for (const Entry& entry : entries) {
+    for (const Entry& entry : *entries) {
       const Result<> added = add(entry, directory, depth);
       // An object that is moved or removed concurrently may be missing from the result, but not an existing one.
       if (!added && is_there(group, entry)) return added;
@@ -88,19 +90,24 @@ class Consolidation {
     }
     if (entry.kind == EntryKind::group) return collect(entry.object, path, depth + 1);
     if (entry.kind == EntryKind::variable) {
-      CODECFS_ASSIGN(const VariablePtr variable, describe(source_, entry.object));
-      const auto& unreadable = variable->unreadable_attributes;
+      const Result<VariablePtr> variable = describe(source_, entry.object);
+      // Readers open nothing of the dataset without consolidated metadata, so it must not fail with one variable.
+      if (!variable && (is_damage(variable.error()) || variable.error().code == EOPNOTSUPP))
+        return leave_out(path, variable.error());
+      if (!variable) return std::unexpected(variable.error());
+      const auto& unreadable = (*variable)->unreadable_attributes;
       if (unreadable && !is_damage(*unreadable)) return std::unexpected(*unreadable);
       if (unreadable) warn(path, *unreadable);
       variables_.emplace(path, entry.object);
-      append(form_.of_variable(path, *variable));
+      append(form_.of_variable(path, **variable));
     } else {
       links_.push_back({directory, entry.name, entry.target});
     }
     return {};
   }
 
-  /// Whether attributes are left out, as they cannot be read. In an object store they may be readable again soon.
+  /// Whether attributes or a variable are left out, as they cannot be read. In an object store they may be readable
+  /// again soon.
   [[nodiscard]] bool is_damage(const Error& error) const { return error.code == EIO && source_.reads_at_once() == 0; }
 
   bool is_there(ObjectId group, const Entry& entry) {
@@ -120,6 +127,11 @@ class Consolidation {
         if (end != value.npos) members_ += line_;
       }
     }
+  }
+
+  static Result<> leave_out(const std::string& path, const Error& error) {
+    log::warning("the consolidated metadata leaves out \"/{}\": {}", path, error.reason);
+    return {};
   }
 
   static void warn(const std::string& path, const Error& error) {

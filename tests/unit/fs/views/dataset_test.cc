@@ -178,5 +178,50 @@ TEST_F(UnreadableAttributes, TheConsolidatedMetadataGivesTheReason) {
   EXPECT_EQ(metadata["g/.zattrs"], Json::parse(R"({"_Error":"a group's are too"})"));
 }
 
+/// A source of which one variable cannot be described at all.
+class DamagedSource : public MemorySource {
+ public:
+  Result<VariablePtr> facts(ObjectId id) override {
+    if (id == object("/g/bad")) return fail(error, "its metadata is damaged");
+    return MemorySource::facts(id);
+  }
+  Result<VariablePtr> variable(ObjectId id) override {
+    if (id == object("/g/bad")) return fail(error, "its metadata is damaged");
+    return MemorySource::variable(id);
+  }
+  int error = EIO;
+};
+
+class DamagedVariable : public testing::Test {
+ protected:
+  DamagedVariable() {
+    source_->add_group("/g");
+    for (const char* path : {"/g/bad", "/g/good", "/v"}) source_->add_variable(path, text_variable({8, 1}, {4, 1}));
+  }
+  ObjectId root() { return source_->root().object; }
+  DamagedSource* source_ = new DamagedSource;
+  Dataset dataset_{std::unique_ptr<Source>(source_)};
+};
+
+TEST_F(DamagedVariable, IsLeftOutOfTheConsolidatedMetadata) {
+  for (const int error : {EIO, EOPNOTSUPP}) {
+    source_->error = error;
+    dataset_.forget_all();
+    const auto text = dataset_.zmetadata(root());
+    ASSERT_TRUE(text) << error;
+    const Json metadata = parse_json(**text)->at("metadata");
+    EXPECT_TRUE(metadata.contains("v/.zarray") && metadata.contains("g/good/.zarray"));
+    EXPECT_FALSE(metadata.contains("g/bad/.zarray") || metadata.contains("g/bad/.zattrs"));
+    const auto below = dataset_.consolidate3(root(), [](const std::string&, const Variable&) { return Json("array"); });
+    ASSERT_TRUE(below);
+    EXPECT_TRUE(below->contains("\"g/good\"") && !below->contains("bad"));
+  }
+}
+
+TEST_F(DamagedVariable, OtherErrorsArePassedOn) {
+  source_->error = ENOMEM;
+  EXPECT_EQ(dataset_.zmetadata(root()).error().code, ENOMEM);
+}
+
 }  // namespace
 }  // namespace codecfs::fs
