@@ -414,3 +414,39 @@ def test_names_in_an_archive_begin_with_a_dot(mount, tmp_path, directories):
         assert archive.testzip() is None and "g/v/.zarray" in archive.namelist()
     stored = zarr.open_group(zarr.ZipStore(str(tmp_path / "a.zip"), mode="r"), "r")
     assert (stored["g/v"][...] == values[::-1]).all()
+
+
+@pytest.mark.parametrize("typesize", [1, 2, 4])
+def test_blosc_of_v3_in_v2(mount, tmp_path, typesize):
+    """numcodecs before 0.16 does not know the member typesize, and finds it in each frame."""
+    values = np.arange(12, dtype="<i2")
+    blosc = named("blosc", cname="zstd", clevel=5, shuffle="shuffle", blocksize=0, typesize=typesize)
+    source = tmp_path / "a.zarr"
+    write_group(source)
+    write_array(source / "v", values, (6,), [named("bytes", endian="little"), blosc], "int16", 0, 0)
+    run("convert", "--format", "zarr", source, tmp_path / "b.zarr")
+    m = mount(source)
+    encoded = m.path / ".codecfs/view/encoded"
+    texts = [(tmp_path / "b.zarr/v/.zarray").read_text(), (encoded / "v/.zarray").read_text(),
+             json.loads((encoded / ".zmetadata").read_text())["metadata"]["v/.zarray"]]
+    for text in texts:
+        found = json.loads(text) if isinstance(text, str) else text
+        assert set(found["compressor"]) == {"id", "cname", "clevel", "shuffle", "blocksize"}
+    assert (tmp_path / "b.zarr/v/1").read_bytes() == (source / "v/c/1").read_bytes()
+    for store in tmp_path / "b.zarr", encoded:
+        assert (zarr.open_group(str(store), "r")["v"][...] == values).all()
+    # A client with a newer numcodecs writes the member: nothing is stored anew, and v2 stores do not get it.
+    before = (source / "v/c/0").read_bytes()
+    metadata = json.loads((encoded / "v/.zarray").read_text())
+    metadata["compressor"]["typesize"] = 2
+    (encoded / "v/.zarray").write_text(json.dumps(metadata))
+    zarr.open_group(str(encoded), "r+")["v"][6:] = values[:6]
+    m.unmount()
+    assert (source / "v/c/0").read_bytes() == before
+    assert json.loads((source / "v/zarr.json").read_text())["codecs"][1]["configuration"]["typesize"] == typesize
+    m = mount(tmp_path / "b.zarr")
+    os.setxattr(m.path / "v", "user._Codecs", json.dumps([named("bytes", endian="little"), {**blosc, "configuration": {
+        **blosc["configuration"], "clevel": 7}}]).encode())
+    m.unmount()
+    assert "typesize" not in (tmp_path / "b.zarr/v/.zarray").read_text()
+    assert (zarr.open_group(str(tmp_path / "b.zarr"), "r")["v"][...] == values).all()

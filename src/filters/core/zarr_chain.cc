@@ -197,6 +197,17 @@ std::vector<FilterStage> for_numcodecs(std::vector<FilterStage> codecs, uint64_t
   return codecs;
 }
 
+std::vector<FilterStage> for_zarr2(std::vector<FilterStage> codecs, uint64_t item_size) {
+  codecs = for_numcodecs(std::move(codecs), item_size);
+  for (FilterStage& stage : codecs) {
+    if (codec_id(stage) != "blosc" || !stage.codec->contains("typesize")) continue;
+    Json codec = stage.codec;
+    codec.erase("typesize");
+    stage.codec = std::move(codec);
+  }
+  return codecs;
+}
+
 Result<Hdf5Chain> hdf5_chain(std::span<const FilterStage> codecs, const ChunkShape& chunk) {
   const uint64_t item_size = chunk.type.size;
   Hdf5Chain chain;

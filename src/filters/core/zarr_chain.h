@@ -51,6 +51,9 @@ std::vector<FilterStage> with_zlib_for_gzip(std::vector<FilterStage> codecs, uin
 /// Codecs of Zarr v3 as numcodecs has always written them: without the members that its later releases added, where
 /// these say what is so without them.
 std::vector<FilterStage> for_numcodecs(std::vector<FilterStage> codecs, uint64_t item_size);
+/// The same for a .zarray, without any "typesize" of blosc: numcodecs before 0.16 and tensorstore refuse it there, and
+/// decoders find it in the header of each frame.
+std::vector<FilterStage> for_zarr2(std::vector<FilterStage> codecs, uint64_t item_size);
 
 /// The index of the first shuffle that numcodecs cannot decode: it requires whole elements, which text and the output
 /// of a compressor or checksum are not. HDF5 leaves trailing bytes unchanged.

@@ -226,11 +226,7 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
     if (group.is_root()) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
     if (group.kind != NodeKind::group) return fail(EEXIST, "{}: became a variable meanwhile", group.path);
     CODECFS_ASSIGN(const Place parent, mount_.nodes.at(group.parent));
-    const bool has_filters = variable.grid.rank() > 0 || source.chains_for_numcodecs_in(group.object);
-    if (group.view == View::encoded3 && !has_filters) {
-      // Zarr's clients compress scalars too: what they write is decoded and stored.
-      codecs = {true, std::exchange(variable.filters, {})};
-    } else if (is_encoded(group.view)) {
+    if (is_encoded(group.view)) {
       CODECFS_ASSIGN(variable.filters, filters_.chain_for_codecs(group, variable, codecs));
     } else {
       CODECFS_ASSIGN(variable.filters, filters_.chain_for_new(group, variable));

@@ -86,7 +86,7 @@ filters::Zarr3Chain EncodedForms::chain_of(View view, const Variable& facts,
   }
   const auto readers = mount_.for_netcdf ? filters::ZarrReaders::netcdf : filters::ZarrReaders::numcodecs;
   filters::ZarrChain chain = filters::zarr_chain(stages, shape, readers);
-  chain.stages = filters::for_numcodecs(std::move(chain.stages), facts.type.size);
+  chain.stages = filters::for_zarr2(std::move(chain.stages), facts.type.size);
   return {std::move(chain), {}};
 }
 

@@ -276,7 +276,13 @@ Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(
                 file);
   std::vector<FilterStage> codecs = wanted.filters;
   if (rules_.are_for_numcodecs(node.path))
-    return is_zarr3(node.view) ? filters::for_numcodecs(std::move(codecs), wanted.type.size) : codecs;
+    return is_zarr3(node.view) ? filters::for_numcodecs(std::move(codecs), wanted.type.size)
+                               : filters::for_zarr2(std::move(codecs), wanted.type.size);
+  if (wanted.grid.rank() == 0 && !codecs.empty()) {
+    // HDF5 filters no scalars, but Zarr's clients compress them: what they write is decoded and stored.
+    written = {is_zarr3(node.view), std::move(codecs)};
+    return std::vector<FilterStage>();
+  }
   if (is_zarr3(node.view)) codecs = filters::with_zlib_for_gzip(std::move(codecs), wanted.type.size);
   auto chain = filters::hdf5_chain(codecs, filters::shape_of_chunk(wanted));
   if (!chain) return fail(chain.error().code, "{}: {}: {}", node.path, file, chain.error().reason);
@@ -288,8 +294,9 @@ Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, cons
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   const Node& node = *place.node;
   CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
-  const bool is_same = is_zarr3(node.view) ? filters::are_equal_in_zarr3(form->chain, wanted.filters, wanted.type.size)
-                                           : are_equal(form->chain, wanted.filters);
+  const bool is_same = is_zarr3(node.view)
+                           ? filters::are_equal_in_zarr3(form->chain, wanted.filters, wanted.type.size)
+                           : are_equal(form->chain, filters::for_zarr2(wanted.filters, wanted.type.size));
   if (is_same) return {};
   std::optional<DirectoryState::WrittenCodecs> written;
   CODECFS_ASSIGN(const std::vector<FilterStage> chain, chain_for_codecs(node, wanted, written));

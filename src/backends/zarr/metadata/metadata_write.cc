@@ -141,7 +141,8 @@ Json shape_json(std::span<const uint64_t> shape) {
 }
 
 void set_chain(Json& zarray, const Variable& variable, std::span<const FilterStage> chain) {
-  filters::ZarrCodecs codecs = filters::print_zarr_codecs(chain);
+  filters::ZarrCodecs codecs =
+      filters::print_zarr_codecs(filters::for_zarr2({chain.begin(), chain.end()}, variable.type.size));
   if (!variable.object_codec.is_null()) {
     Json all = Json::array({variable.object_codec});
     if (codecs.filters.is_array()) all.insert(all.end(), codecs.filters.begin(), codecs.filters.end());

@@ -105,7 +105,8 @@ Result<Zarr3Type> parse_type(const Json& json, std::optional<Error>& unreadable)
 
 Result<std::optional<OptionalNames>> parse_dimensions(const Json& json, size_t rank) {
   const Json names = member(json, "dimension_names");
-  if (names.is_null()) return std::nullopt;
+  // A scalar without the member names all of its dimensions: in Zarr v2, xarray opens no store in which it does not.
+  if (names.is_null()) return rank == 0 ? std::optional(OptionalNames()) : std::nullopt;
   const auto is_name = [](const Json& item) { return item.is_string() || item.is_null(); };
   if (!names.is_array() || names.size() != rank || !std::ranges::all_of(names, is_name))
     return bad("\"dimension_names\" is not one name or null for each dimension");

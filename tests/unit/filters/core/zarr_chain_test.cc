@@ -101,6 +101,20 @@ TEST(ZarrChain, GzipOfZarr3IsDeflateInHdf5) {
   EXPECT_EQ(print_filter_spec(with_zlib_for_gzip(*stages, 4)).value_or(""), "2,4|1,3");
 }
 
+TEST(ZarrChain, OnlyZarr3HasTheTypesizeOfBlosc) {
+  for (const char* codec :
+       {R"({"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0, "typesize": 4})",
+        R"({"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0, "typesize": 2})",
+        R"({"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0})"}) {
+    const auto stages = *parse_zarr_codecs(*parse_json(codec), Json(), 4);
+    const Json printed = print_codecs(for_zarr2(stages, 4))[0];
+    EXPECT_FALSE(printed.contains("typesize")) << codec;
+    EXPECT_EQ(printed["cname"], "lz4");
+  }
+  const auto other = *parse_zarr_codecs(*parse_json(R"({"id": "mine", "typesize": 4})"), Json(), 4);
+  EXPECT_TRUE(print_codecs(for_zarr2(other, 4))[0].contains("typesize"));
+}
+
 TEST(ZarrChain, FiltersOfHdf5ForCodecs) {
   EXPECT_EQ(hdf5(R"([{"id": "shuffle", "elementsize": 4}, {"id": "zlib", "level": 5}])").value_or(""), "2,4|1,5");
   EXPECT_EQ(hdf5(R"([{"id": "lz4", "acceleration": 5}])").value_or(""), "32004");
