@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "commands/walk.h"
 #include "commands/workers.h"
 #include "model/json.h"
+#include "model/numpy_type.h"
 
 namespace codecfs::commands {
 namespace {
@@ -24,6 +27,27 @@ bool is_of_variable(int code) { return code == EOPNOTSUPP || code == EIO; }
 /// Whether a target that returns this has no form for what it was given.
 bool means_no_form(int code) { return code == EINVAL || code == EOPNOTSUPP || code == ENAMETOOLONG; }
 
+/// The name that an array at the root of a store gets in a group.
+std::string name_of_root(const std::string& source) {
+  const std::string_view path = std::string_view(source).substr(0, source.find_last_not_of('/') + 1);
+  std::string name = std::filesystem::path(path).stem().string();
+  return name.empty() || name.starts_with('.') ? "array" : name;
+}
+
+/// A fill value, or the attribute _FillValue, as a number.
+std::optional<double> number_of_fill(const Json& value) {
+  const Json& single = value.is_array() && value.size() == 1 ? value[0] : value;
+  if (single.is_number()) return single.get<double>();
+  return single.is_string() ? parse_numpy_special(single.get_ref<const std::string&>()) : std::nullopt;
+}
+
+/// Whether both are numbers, and different ones.
+bool are_different_fills(const Json& one, const Json& other) {
+  const std::optional<double> first = number_of_fill(one);
+  const std::optional<double> second = number_of_fill(other);
+  return first && second && *first != *second && !(std::isnan(*first) && std::isnan(*second));
+}
+
 bool is_metadata(std::string_view name) { return name.starts_with(".z") || name == "zarr.json"; }
 
 }  // namespace
@@ -33,7 +57,14 @@ std::string Conversion::LinksMade::text() const {
 }
 
 Result<Converted> Conversion::run() {
-  CODECFS_TRY(copy_directory(TreeFiles::root(), to_.root(), ""));
+  Directory top = to_.root();
+  // The root of an HDF5 file is a group.
+  if (to_.consolidates() && !info_.nodes.empty() && info_.nodes.front().entry.kind == EntryKind::variable) {
+    const std::string name = name_of_root(info_.source);
+    CODECFS_ASSIGN(top, to_.make_directory(top, name));
+    done_.warnings.push_back(fmt::format("the array at the root of {} became /{}", info_.source, name));
+  }
+  CODECFS_TRY(copy_directory(TreeFiles::root(), top, ""));
   CODECFS_TRY(copy_batch());
   find_unlisted();
   if (omissions_.fails()) return std::unexpected(omissions_.error());
@@ -113,22 +144,35 @@ Result<> Conversion::copy_directory(TreeFiles::Ino from, const Directory& to, co
   return listed;
 }
 
+Result<> Conversion::read_text(TreeFiles::Ino file, std::string& text) {
+  const Result<> read = from_.read(file, [&](Bytes content) -> Result<> {
+    text.assign(reinterpret_cast<const char*>(content.data()), content.size());
+    return {};
+  });
+  if (!read) return blame(Blame::source, read.error());
+  return {};
+}
+
 /// Copies .zattrs before .zarray, so that the array is made with its attributes and dimensions: to set them later
 /// looks at all dimensions of an HDF5 file. Returns whether it was copied: there, and without a _FillValue, which
-/// would have to be compared with that of the array.
+/// would have to be compared with that of the array, unless the target keeps one that differs from the fill value.
 Result<bool> Conversion::copy_attributes_first(TreeFiles::Ino from, const Directory& to, const std::string& path) {
   constexpr const char* kAttributes = ".zattrs";
   const Result<TreeFiles::Ino> file = from_.find(from, kAttributes);
   if (!file && file.error().code == ENOENT) return false;
   if (!file) return blame(Blame::source, file.error());
-  bool has_fill = false;
-  const Result<> read = from_.read(*file, [&](Bytes content) -> Result<> {
-    const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
-    has_fill = text.find(kFillAttribute) != text.npos;
-    return {};
-  });
-  if (!read) return blame(Blame::source, read.error());
-  if (has_fill) return false;
+  std::string attributes;
+  CODECFS_TRY(read_text(*file, attributes));
+  if (attributes.find(kFillAttribute) != attributes.npos) {
+    if (!to_.keeps_other_fills()) return false;
+    const Result<TreeFiles::Ino> array = from_.find(from, ".zarray");
+    if (!array) return blame(Blame::source, array.error());
+    std::string text;
+    CODECFS_TRY(read_text(*array, text));
+    CODECFS_ASSIGN(const Json zattrs, parse_json(attributes));
+    CODECFS_ASSIGN(const Json zarray, parse_json(text));
+    if (!are_different_fills(member(zattrs, kFillAttribute), member(zarray, "fill_value"))) return false;
+  }
   CODECFS_TRY(copy_metadata(from, to, kAttributes, path + "/" + kAttributes));
   return true;
 }

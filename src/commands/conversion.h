@@ -59,6 +59,7 @@ class Conversion {
   std::unexpected<Error> blame(Blame whom, Error error);
   Result<> copy_member(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
   Result<> copy_directory(TreeFiles::Ino from, const Directory& to, const std::string& path);
+  Result<> read_text(TreeFiles::Ino file, std::string& text);
   Result<bool> copy_attributes_first(TreeFiles::Ino from, const Directory& to, const std::string& path);
   Result<> copy_metadata(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
   [[nodiscard]] Result<std::string> without_omitted(std::string_view text, std::string_view name,

@@ -241,6 +241,7 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
   if (format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr"))
     return convert_file(partial, std::move(source), info, std::move(options));
   const bool resumed = is_there(partial.path());
+  const bool is_array = source->root().kind == EntryKind::variable;
   const bool is_zip = is_zip_name(destination);
   // netCDF-C gives the top folder of an archive the archive's name.
   const std::string top = std::filesystem::path(destination).stem().string();
@@ -250,6 +251,10 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
                       [&](fs::View view) -> Result<ConvertTarget*> {
                         if (format == DatasetFormat::nczarr && is_zip) {
                           CODECFS_ASSIGN(target, make_zip_target(partial.path(), top));
+                          return target.get();
+                        }
+                        if (format == DatasetFormat::zip && is_array) {  // a new archive would have a group as its root
+                          CODECFS_ASSIGN(target, make_zip_target(partial.path(), ""));
                           return target.get();
                         }
                         if (format != DatasetFormat::hdf5 && format != DatasetFormat::zip) {

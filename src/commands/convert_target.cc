@@ -102,6 +102,10 @@ class TreeTarget final : public ConvertTarget {
     return tree_.make_link(directory.ino, name, target);
   }
   [[nodiscard]] bool consolidates() const override { return true; }
+  [[nodiscard]] bool keeps_other_fills() const override {
+    Source& source = tree_.filesystem().context().dataset.source();
+    return !source.chains_for_numcodecs_in(source.root().object);
+  }
   Result<> finish() override { return tree_.finish(); }
 
  private:
@@ -127,7 +131,7 @@ class ZipTarget final : public ConvertTarget {
 
   [[nodiscard]] Directory root() const override { return {top_, 0}; }
   Result<Directory> make_directory(const Directory& parent, const std::string& name) override {
-    Directory made{parent.path + "/" + name, 0};
+    Directory made{path_in(parent, name), 0};
     CODECFS_TRY(archive_->add_directory(made.path));
     return made;
   }
@@ -137,7 +141,7 @@ class ZipTarget final : public ConvertTarget {
   }
   Result<bool> has(const Directory&, const std::string&, uint64_t) override { return false; }
   Result<> write(const Directory& directory, const std::string& name, Bytes content) override {
-    return archive_->write(directory.path + "/" + name, content);
+    return archive_->write(path_in(directory, name), content);
   }
   Result<> make_link(const Directory&, const std::string&, const std::string&) override {
     return fail(EOPNOTSUPP, "a zip archive has no links");
@@ -147,6 +151,10 @@ class ZipTarget final : public ConvertTarget {
   Result<> finish() override { return archive_->finish(); }
 
  private:
+  static std::string path_in(const Directory& directory, const std::string& name) {
+    return directory.path.empty() ? name : directory.path + "/" + name;
+  }
+
   const std::unique_ptr<NewZip> archive_;
   const std::string top_;
 };
@@ -155,7 +163,7 @@ class ZipTarget final : public ConvertTarget {
 
 Result<std::unique_ptr<ConvertTarget>> make_zip_target(const std::string& path, const std::string& top) {
   CODECFS_ASSIGN(auto archive, NewZip::make(path));
-  CODECFS_TRY(archive->add_directory(top));
+  if (!top.empty()) CODECFS_TRY(archive->add_directory(top));
   return std::unique_ptr<ConvertTarget>(std::make_unique<ZipTarget>(std::move(archive), top));
 }
 

@@ -34,6 +34,8 @@ class ConvertTarget {
   virtual Result<> make_link(const Directory& directory, const std::string& name, const std::string& target) = 0;
   /// Whether the target makes consolidated metadata itself.
   [[nodiscard]] virtual bool consolidates() const = 0;
+  /// Whether an array may have an attribute _FillValue that is not its fill value, if it is made with its attributes.
+  [[nodiscard]] virtual bool keeps_other_fills() const { return false; }
   /// How many files are best written at a time, more than there are cores if each waits for a network; 0: one a core.
   [[nodiscard]] virtual size_t files_at_once() const { return 0; }
   /// Whether finish() makes sense before everything is written: --resume finds it then.
@@ -45,8 +47,8 @@ class ConvertTarget {
 /// A directory that exists. `trusts_sizes`: a file in it that has the right size has the right content; false after a
 /// power cut may have come between.
 Result<std::unique_ptr<ConvertTarget>> make_directory_target(const std::string& path, bool trusts_sizes);
-/// A new zip archive at `path`, with all files below the folder `top` and entries for folders, as netCDF-C reads it. It
-/// is written by finish().
+/// A new zip archive at `path`, with all files below the folder `top` (empty: at its top) and entries for folders, as
+/// netCDF-C reads it. It is written by finish().
 Result<std::unique_ptr<ConvertTarget>> make_zip_target(const std::string& path, const std::string& top);
 /// Takes everything and keeps nothing.
 std::unique_ptr<ConvertTarget> make_checking_target();

@@ -35,19 +35,15 @@ constexpr std::array<Name, 18> kLetters = {{{"?", "b1"},
                                             {"F", "c8"},
                                             {"D", "c16"}}};
 
-constexpr std::array<Name, 39> kWords = {{{"bool", "b1"},      {"bool_", "b1"},       {"int8", "i1"},
-                                          {"int16", "i2"},     {"int32", "i4"},       {"int64", "i8"},
-                                          {"uint8", "u1"},     {"uint16", "u2"},      {"uint32", "u4"},
-                                          {"uint64", "u8"},    {"float16", "f2"},     {"float32", "f4"},
-                                          {"float64", "f8"},   {"complex64", "c8"},   {"complex128", "c16"},
-                                          {"byte", "i1"},      {"ubyte", "u1"},       {"short", "i2"},
-                                          {"ushort", "u2"},    {"intc", "i4"},        {"uintc", "u4"},
-                                          {"int", "i8"},       {"int_", "i8"},        {"uint", "u8"},
-                                          {"long", "i8"},      {"ulong", "u8"},       {"longlong", "i8"},
-                                          {"ulonglong", "u8"}, {"intp", "i8"},        {"uintp", "u8"},
-                                          {"half", "f2"},      {"single", "f4"},      {"double", "f8"},
-                                          {"float", "f8"},     {"float_", "f8"},      {"csingle", "c8"},
-                                          {"cdouble", "c16"},  {"complex", "c16"},    {"complex_", "c16"}}};
+constexpr std::array<Name, 39> kWords = {
+    {{"bool", "b1"},    {"bool_", "b1"},    {"int8", "i1"},      {"int16", "i2"},     {"int32", "i4"},
+     {"int64", "i8"},   {"uint8", "u1"},    {"uint16", "u2"},    {"uint32", "u4"},    {"uint64", "u8"},
+     {"float16", "f2"}, {"float32", "f4"},  {"float64", "f8"},   {"complex64", "c8"}, {"complex128", "c16"},
+     {"byte", "i1"},    {"ubyte", "u1"},    {"short", "i2"},     {"ushort", "u2"},    {"intc", "i4"},
+     {"uintc", "u4"},   {"int", "i8"},      {"int_", "i8"},      {"uint", "u8"},      {"long", "i8"},
+     {"ulong", "u8"},   {"longlong", "i8"}, {"ulonglong", "u8"}, {"intp", "i8"},      {"uintp", "u8"},
+     {"half", "f2"},    {"single", "f4"},   {"double", "f8"},    {"float", "f8"},     {"float_", "f8"},
+     {"csingle", "c8"}, {"cdouble", "c16"}, {"complex", "c16"},  {"complex_", "c16"}}};
 
 template <size_t Count>
 std::optional<std::string> found_in(const std::array<Name, Count>& names, std::string_view text) {

@@ -1,7 +1,7 @@
 #pragma once
-// numpy's other names of types and numbers. Zarr v2 writes types as "<i4"; numpy, and with it numcodecs and zarr-python 2, also reads
-// names without a byte order, with the native one, and words. Source: numpy, "Data type objects", "Specifying and
-// constructing data types".
+// numpy's other names of types and numbers. Zarr v2 writes types as "<i4"; numpy, and with it numcodecs and zarr-python
+// 2, also reads names without a byte order, with the native one, and words. Source: numpy, "Data type objects",
+// "Specifying and constructing data types".
 
 #include <optional>
 #include <string_view>

@@ -450,3 +450,53 @@ def test_blosc_of_v3_in_v2(mount, tmp_path, typesize):
     m.unmount()
     assert "typesize" not in (tmp_path / "b.zarr/v/.zarray").read_text()
     assert (zarr.open_group(str(tmp_path / "b.zarr"), "r")["v"][...] == values).all()
+
+
+def root_array(path, version):
+    """As zarr.save makes it: an array without a group. Its values."""
+    values = np.arange(12, dtype="<i4").reshape(3, 4)
+    if version == 3:
+        write_array(path, values, (2, 4), [named("bytes", endian="little")], "int32", 0, 0, attributes={"units": "m"}, names=["y", "x"])
+    else:
+        array = zarr.open_array(str(path), "w", shape=(3, 4), chunks=(2, 4), dtype="<i4", compressor=numcodecs.Zlib(3))
+        array[...] = values
+        array.attrs.update({"units": "m", "_ARRAY_DIMENSIONS": ["y", "x"]})
+    return values
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_array_at_the_root_becomes_a_zip_archive(tmp_path, version):
+    values = root_array(tmp_path / "a.zarr", version)
+    run("convert", tmp_path / "a.zarr", tmp_path / "b.zip")
+    store = zarr.ZipStore(str(tmp_path / "b.zip"), mode="r")
+    array = zarr.open(store, "r")
+    assert isinstance(array, zarr.Array) and (array[...] == values).all() and array.attrs["units"] == "m"
+    assert all(name.strip("/") and not name.startswith("/") for name in zipfile.ZipFile(tmp_path / "b.zip").namelist())
+    run("compare", tmp_path / "a.zarr", tmp_path / "b.zip")
+    run("convert", tmp_path / "b.zip", tmp_path / "c.zarr")
+    assert (zarr.open(str(tmp_path / "c.zarr"), "r")[...] == values).all()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_array_at_the_root_gets_a_name_in_hdf5(tmp_path, version):
+    values = root_array(tmp_path / "a.zarr", version)
+    assert "/a" in run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert (f["a"][...] == values).all() and f["a"].attrs["units"] in ("m", b"m") and [d[0].name for d in f["a"].dims] == ["/y", "/x"]
+    assert sorted(os.listdir(tmp_path)) == ["a.zarr", "b.h5"]
+
+
+@pytest.mark.parametrize("dtype, fill, mark", [("<i4", 0, -999), (">i2", 7, -999), ("<f8", "NaN", -1e20), ("<f4", 0.0, float("nan")),
+                                               ("|u1", 255, 255), ("<f4", "NaN", float("nan")), ("<i4", None, -1)])
+def test_a_fill_attribute_that_is_not_the_fill_value(mount, tmp_path, dtype, fill, mark):
+    """HDF5 has both: the value of absent chunks, and the attribute that marks missing data."""
+    chunk = np.arange(2).astype(dtype).tobytes()
+    source = make_store(tmp_path / "a.zarr", {"v": ({"dtype": dtype, "chunks": [2], "fill_value": fill}, {"_FillValue": mark, "units": "K"}, chunk)})
+    run("convert", source, tmp_path / "b.h5")
+    wanted = np.load(mount(source, "ro").path / ".codecfs/view/npy/v.npy")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert np.array_equal(f["v"][...], wanted, equal_nan=True) and f["v"].attrs["units"] in ("K", b"K")
+        assert np.array_equal(np.ravel(f["v"].attrs["_FillValue"]), np.ravel(mark), equal_nan=dtype[1] == "f")
+        if fill is not None:
+            assert np.array_equal(f["v"].fillvalue, np.dtype(dtype).type(fill), equal_nan=dtype[1] == "f")
+    run("compare", source, tmp_path / "b.h5")

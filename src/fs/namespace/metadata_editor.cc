@@ -233,8 +233,15 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
     }
     if (!is_zarr3(group.view)) {  // a zarr.json has it all
       CODECFS_ASSIGN(variable.attributes, source.group_attributes(group.object));
-      if (!variable.fill_value.is_null())
-        std::erase_if(variable.attributes, [](const Attribute& attribute) { return attribute.name == kFillAttribute; });
+      const auto mark = std::ranges::find_if(variable.attributes, named(kFillAttribute));
+      if (!variable.fill_value.is_null() && mark != variable.attributes.end()) {
+        // HDF5 has both: there the fill value of a .zarray that is not the attribute is only that of absent chunks.
+        const bool is_other = variable.type.kind != TypeKind::object && !is_fill(variable, mark->value);
+        if (is_other && !source.chains_for_numcodecs_in(group.object))
+          variable.fill_value = Json();
+        else
+          variable.attributes.erase(mark);
+      }
       take_dimensions(mount_.overlay.state_of(group), variable);
     }
     CODECFS_TRY(source.begin_writing_to(group.object));

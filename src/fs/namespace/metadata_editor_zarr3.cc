@@ -47,8 +47,15 @@ bool is_inside(const ChunkGrid& grid, std::span<const uint64_t> coordinates, boo
   return std::ranges::equal(coordinates, grid.cells() | std::views::take(coordinates.size()), std::less());
 }
 
-/// Whether an attribute _FillValue is the fill value of absent chunks.
-bool is_fill(const Variable& variable, const Json& value) {
+Json fill_json_of(const Variable& variable) {
+  if (variable.type.kind == TypeKind::object)
+    return zarr3_fill_json({variable.type, variable.object_codec, {}}, variable.fill);
+  return fill_json(variable.type, variable.fill);
+}
+
+}  // namespace
+
+bool MetadataEditor::is_fill(const Variable& variable, const Json& value) {
   const Json& single = value.is_array() && value.size() == 1 ? value[0] : value;
   if (variable.type.kind == TypeKind::object) {
     const auto element = zarr3_fill_bytes({variable.type, variable.object_codec, {}}, single);
@@ -57,14 +64,6 @@ bool is_fill(const Variable& variable, const Json& value) {
   const auto element = fill_bytes(variable.type, single);
   return element && *element == variable.fill;
 }
-
-Json fill_json_of(const Variable& variable) {
-  if (variable.type.kind == TypeKind::object)
-    return zarr3_fill_json({variable.type, variable.object_codec, {}}, variable.fill);
-  return fill_json(variable.type, variable.fill);
-}
-
-}  // namespace
 
 Result<> MetadataEditor::apply_zarr_json(Ino directory, std::string_view text, const Cancelled& cancelled) {
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
