@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/ascii.h"
+#include "model/json.h"
 
 namespace codecfs {
 namespace {

@@ -1,6 +1,6 @@
 #include "filters/plugins/codec_workers.h"
 
-#include <H5Zpublic.h>
+#include <H5PLextern.h>
 #include <poll.h>
 
 #include <algorithm>

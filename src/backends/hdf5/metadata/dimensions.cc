@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/dimension_scales.h"
 
