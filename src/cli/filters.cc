@@ -43,7 +43,7 @@ class FiltersCommand final : public Command {
   int run() override {
     if (library_.empty()) return print(filters::filter_table());
     const Result<filters::PluginTrial> trial = filters::try_plugin(library_, parameters_);
-    if (!trial) return report(trial.error(), kFailed);
+    if (!trial) return report(trial.error(), trial.error().code == EINVAL ? kUsage : kFailed);
     return print(trial->text, trial->is_right ? 0 : kFound);
   }
 

@@ -46,16 +46,15 @@ Result<NczarrLayout> NczarrLayout::make(Source& source, const DatasetInfo& info,
   for (const InfoNode& node : info.nodes) {
     const std::string path = node.path.empty() ? "" : "/" + node.path;
     if (node.error || (!path.empty() && omissions.covers(path))) continue;
-    const Result<> named =
+    const bool is_group = node.entry.kind == EntryKind::group;
+    if (!is_group && !(node.entry.kind == EntryKind::variable && node.variable && node.variable->facts)) continue;
+    Result<> added =
         path.empty() ? Result<>() : nczarr_texts::check_name(std::string_view(path).substr(path.rfind('/') + 1));
-    if (node.entry.kind == EntryKind::group) {
-      if (!named) omissions.add(path, named.error(), true);
-      if (named) CODECFS_TRY(layout.add_group(path, node.entry.object));
-    } else if (node.entry.kind == EntryKind::variable && node.variable && node.variable->facts) {
-      const Result<> added = named ? layout.add_array(path, node.entry.object) : named;
-      if (!added && added.error().code != EINVAL && added.error().code != EIO) return std::unexpected(added.error());
-      if (!added) omissions.add(path, added.error(), added.error().code == EINVAL);
-    }
+    if (added) added = is_group ? layout.add_group(path, node.entry.object) : layout.add_array(path, node.entry.object);
+    if (added) continue;
+    const int code = added.error().code;
+    if (path.empty() || (code != EINVAL && code != EIO)) return std::unexpected(added.error());
+    omissions.add(path, added.error(), code == EINVAL);
   }
   return layout;
 }

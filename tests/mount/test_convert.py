@@ -476,7 +476,7 @@ def damage_type(path, name):
     path.write_bytes(whole)
 
 
-@pytest.mark.parametrize("words", [["--format", "zarr"], ["--format", "zarr3"], ["--format", "zip"]])
+@pytest.mark.parametrize("words", [["--format", form] for form in ("zarr", "zarr3", "zip", "nczarr")])
 def test_all_that_cannot_be_opened_is_told(tmp_path, words):
     """--skip-unsupported never covers damage."""
     path, made = tmp_path / "a.h5", tmp_path / "made"
@@ -528,7 +528,7 @@ def test_what_hdf5_has_no_form_for_is_left_out_alone(tmp_path):
         assert sorted(f) == ["a", "b", "c"] and all((f[name][...] == values).all() for name in f)
 
 
-@pytest.mark.parametrize("form", ["zarr", "zarr3", "zip"])
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "zip", "nczarr"])
 def test_attributes_that_cannot_be_read_are_not_replaced(tmp_path, form):
     """zarr.json of a mount shows the reason in their place, which must not become an attribute of the copy."""
     damaged_message(tmp_path / "a.h5", "version")

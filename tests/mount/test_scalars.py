@@ -148,3 +148,38 @@ def test_scalars_of_v3_in_v2(mount, tmp_path, named_dimensions):
     run("convert", source, tmp_path / "c.h5")
     with h5py.File(tmp_path / "c.h5") as f:
         assert f["crs"][()] == 5 and not f["crs"].attrs
+
+
+def test_typesize_of_blosc_is_not_shown_in_v2(mount, tmp_path):
+    """numcodecs 0.16 writes it; older ones and tensorstore refuse it. The same .zarray again changes nothing."""
+    with h5py.File(tmp_path / "a.h5", "w"):
+        pass
+    m = mount(tmp_path / "a.h5", "view=encoded")
+    codec = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0, "typesize": 8}
+    text = json.dumps({"zarr_format": 2, "shape": [], "chunks": [], "dtype": "<f8", "order": "C", "fill_value": 0, "filters": None,
+                       "compressor": codec})
+    (m.path / "v").mkdir()
+    for _ in range(2):
+        (m.path / "v/.zarray").write_text(text)
+        told = json.loads((m.path / "v/.zarray").read_text())["compressor"]
+        assert told == {key: value for key, value in codec.items() if key != "typesize"}
+        zarr.open(str(m.path / "v"), mode="r+")[...] = 2.5
+    m.unmount()
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f["v"][()] == 2.5
+
+
+@pytest.mark.parametrize("value", [-1, 1e20, "text"])
+def test_a_fill_attribute_that_does_not_fit_makes_no_array_fail(mount, tmp_path, value):
+    """Of uint8, in a .zattrs that comes before .zarray."""
+    with h5py.File(tmp_path / "a.h5", "w"):
+        pass
+    m = mount(tmp_path / "a.h5", "view=encoded")
+    (m.path / "v").mkdir()
+    (m.path / "v/.zattrs").write_text(json.dumps({"_FillValue": value, "units": "m"}))
+    (m.path / "v/.zarray").write_text(json.dumps(
+        {"zarr_format": 2, "shape": [4], "chunks": [2], "dtype": "|u1", "order": "C", "fill_value": 0, "filters": None, "compressor": None}))
+    (m.path / "v/0").write_bytes(b"\1\2")
+    m.unmount()
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f["v"][...].tolist() == [1, 2, 0, 0] and f["v"].attrs["units"] in ("m", b"m")

@@ -92,7 +92,10 @@ bool only_in_libhdf5(uint32_t id) {
 }
 
 uint64_t most_of_plugin(uint64_t decoded) {
-  return std::max(2 * decoded + kMargin, std::min(2 * max_chunk_bytes() + kMargin, kLargestMaxChunk));
+  constexpr uint64_t kGrowth = 128;
+  constexpr uint64_t kGrown = uint64_t{64} << 20;  // bytes, in addition
+  const uint64_t grown = kGrowth * std::min(decoded, kLargestMaxChunk / kGrowth) + kGrown;
+  return std::max(2 * decoded + kMargin, std::min({grown, 2 * max_chunk_bytes() + kMargin, kLargestMaxChunk}));
 }
 
 bool has_plugin(std::span<const FilterStage> chain) {

@@ -17,8 +17,8 @@ namespace codecfs::filters {
 /// True for filters that only libhdf5 implements (n-bit, scale-offset): their chunks must be read with H5Dread.
 bool only_in_libhdf5(uint32_t id);
 
-/// The most bytes that a plugin may make of so many: any factor more (base64, error correction), up to what memory
-/// allows, which is twice -o max_chunk= and at most 2047 MiB, as codecs count bytes in an int.
+/// The most bytes that a plugin may make of so many (base64, error correction): 128 times and 64 MiB, at most twice
+/// -o max_chunk=, and 2047 MiB, as codecs count bytes in an int. A damaged chunk may make a decoder need so much.
 uint64_t most_of_plugin(uint64_t decoded);
 /// Whether a filter of a chain is a plugin's, or missing: then most_of_plugin() is the limit of a stored chunk.
 bool has_plugin(std::span<const FilterStage> chain);

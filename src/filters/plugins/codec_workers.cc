@@ -1,6 +1,5 @@
 #include "filters/plugins/codec_workers.h"
 
-#include <H5PLextern.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -19,7 +18,6 @@ namespace {
 constexpr int kMaxKills = 20;  // by other programs, during one call
 constexpr int kMaxCrashes = 2;
 constexpr uint64_t kMaxExpansion = 64;  // of the input, for limits of time
-constexpr uint64_t kUsualGrowth = 16;   // of an encoder's input, for limits of memory; longer output takes what is left
 constexpr std::chrono::seconds kFinalizing{2};
 constexpr int kEndMilliseconds = 1000;
 constexpr uint32_t kMaxHead = uint32_t{4} << 20;  // bytes of an answer without what a filter returns
@@ -88,10 +86,7 @@ Result<Buffer> CodecWorkers::filter(unsigned flags, std::span<const uint32_t> pa
   if (in.empty()) return fail(EIO, "there are no bytes to filter");
   MessageWriter arguments;
   arguments.number(flags).number(most).parameters(parameters);
-  // What an encoder makes is not known before.
-  const bool is_decoder = (flags & H5Z_FLAG_REVERSE) != 0;
-  const uint64_t expected = is_decoder ? most : std::min(most, kUsualGrowth * in.size());
-  const Request request{.task = CodecTask::filter, .arguments = arguments.bytes(), .bulk = in, .expected = expected};
+  const Request request{.task = CodecTask::filter, .arguments = arguments.bytes(), .bulk = in, .expected = most};
   return call(request, [&](MessageReader&, Bytes out) -> Result<Buffer> {
     if (out.empty()) return fail(EIO, "{} returns no bytes", shown_);
     if (out.size() > most) return fail(EIO, "{} made {} bytes, more than {}", shown_, out.size(), most);

@@ -146,7 +146,8 @@ std::vector<uint64_t> ReadAhead::chunks_after(const Stream& stream, const ChunkG
 
 /// What is to be fetched after this chunk was read, without its function: up to `most` chunks ahead. With `is_remote`,
 /// more are expected, in large steps, so that their requests can be joined and are answered when they are fetched. No
-/// chunk is expected twice while a reader keeps to its order, nor after it may have been fetched.
+/// chunk is expected twice while a reader keeps to its order, nor, while it makes one request at a time, after it may
+/// have been fetched.
 ReadAhead::Noted ReadAhead::tasks_after(uint64_t readers, const ChunkGrid& grid, uint64_t number, uint64_t most,
                                         bool is_remote) {
   // A chunk is read by several requests in no particular order.

@@ -236,8 +236,7 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
       const auto mark = std::ranges::find_if(variable.attributes, named(kFillAttribute));
       if (!variable.fill_value.is_null() && mark != variable.attributes.end()) {
         // HDF5 has both: there the fill value of a .zarray that is not the attribute is only that of absent chunks.
-        const bool is_other = variable.type.kind != TypeKind::object && !is_fill(variable, mark->value);
-        if (is_other && !source.chains_for_numcodecs_in(group.object))
+        if (is_other_fill(variable, mark->value) && !source.chains_for_numcodecs_in(group.object))
           variable.fill_value = Json();
         else
           variable.attributes.erase(mark);

@@ -57,8 +57,8 @@ class MetadataEditor {
   void adopt_chunk(const Node& variable, const ChunkPlace& chunk, Ino directory, const std::string& name);
 
   // metadata_editor_zarr3.cc
-  /// Whether an attribute _FillValue is the fill value of absent chunks.
-  static bool is_fill(const Variable& variable, const Json& value);
+  /// Whether an attribute _FillValue is a value of the variable, and not the fill value of absent chunks.
+  static bool is_other_fill(const Variable& variable, const Json& value);
   Result<> apply_zarr_json(Ino directory, std::string_view text, const Cancelled& cancelled);
   Result<> change_array(Ino directory, const WrittenZarr3& written, const Cancelled& cancelled);
   struct Names {

@@ -47,6 +47,19 @@ bool is_inside(const ChunkGrid& grid, std::span<const uint64_t> coordinates, boo
   return std::ranges::equal(coordinates, grid.cells() | std::views::take(coordinates.size()), std::less());
 }
 
+const Json& single_of(const Json& value) { return value.is_array() && value.size() == 1 ? value[0] : value; }
+
+/// Whether an attribute _FillValue is the fill value of absent chunks.
+bool is_fill(const Variable& variable, const Json& value) {
+  const Json& single = single_of(value);
+  if (variable.type.kind == TypeKind::object) {
+    const auto element = zarr3_fill_bytes({variable.type, variable.object_codec, {}}, single);
+    return element && *element == variable.fill;
+  }
+  const auto element = fill_bytes(variable.type, single);
+  return element && *element == variable.fill;
+}
+
 Json fill_json_of(const Variable& variable) {
   if (variable.type.kind == TypeKind::object)
     return zarr3_fill_json({variable.type, variable.object_codec, {}}, variable.fill);
@@ -55,14 +68,10 @@ Json fill_json_of(const Variable& variable) {
 
 }  // namespace
 
-bool MetadataEditor::is_fill(const Variable& variable, const Json& value) {
-  const Json& single = value.is_array() && value.size() == 1 ? value[0] : value;
-  if (variable.type.kind == TypeKind::object) {
-    const auto element = zarr3_fill_bytes({variable.type, variable.object_codec, {}}, single);
-    return element && *element == variable.fill;
-  }
-  const auto element = fill_bytes(variable.type, single);
-  return element && *element == variable.fill;
+bool MetadataEditor::is_other_fill(const Variable& variable, const Json& value) {
+  if (variable.type.kind == TypeKind::object) return false;
+  const auto element = fill_bytes(variable.type, single_of(value));
+  return element && *element != variable.fill;
 }
 
 Result<> MetadataEditor::apply_zarr_json(Ino directory, std::string_view text, const Cancelled& cancelled) {

@@ -76,6 +76,7 @@ bool says_the_same(std::span<const FilterStage> written, std::span<const FilterS
   return std::ranges::equal(written, stored, [](const FilterStage& a, const FilterStage& b) {
     if (a.has_flag && b.has_flag && a.optional != b.optional) return false;
     if (a.id == b.id && a.id != 0 && a.parameters == b.parameters) return true;
+    if (a.has_flag) return false;  // in the form that tells what is stored
     const Result<std::string> one = filters::print_filter_spec({&a, 1});
     const Result<std::string> other = filters::print_filter_spec({&b, 1});
     return one && other && *one == *other;
@@ -278,15 +279,19 @@ Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(
   if (rules_.are_for_numcodecs(node.path))
     return is_zarr3(node.view) ? filters::for_numcodecs(std::move(codecs), wanted.type.size)
                                : filters::for_zarr2(std::move(codecs), wanted.type.size);
+  // As the view shows them until the unmount.
+  const auto as_written = [&](std::vector<FilterStage> given) {
+    return is_zarr3(node.view) ? given : filters::for_zarr2(std::move(given), wanted.type.size);
+  };
   if (wanted.grid.rank() == 0 && !codecs.empty()) {
     // HDF5 filters no scalars, but Zarr's clients compress them: what they write is decoded and stored.
-    written = {is_zarr3(node.view), std::move(codecs)};
+    written = {is_zarr3(node.view), as_written(std::move(codecs))};
     return std::vector<FilterStage>();
   }
   if (is_zarr3(node.view)) codecs = filters::with_zlib_for_gzip(std::move(codecs), wanted.type.size);
   auto chain = filters::hdf5_chain(codecs, filters::shape_of_chunk(wanted));
   if (!chain) return fail(chain.error().code, "{}: {}: {}", node.path, file, chain.error().reason);
-  if (!chain->is_shown_so) written = {is_zarr3(node.view), wanted.filters};
+  if (!chain->is_shown_so) written = {is_zarr3(node.view), as_written(wanted.filters)};
   return std::move(chain->stages);
 }
 

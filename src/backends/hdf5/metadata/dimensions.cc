@@ -8,9 +8,9 @@
 #include <unordered_set>
 
 #include "backends/hdf5/library/hdf5_version.h"
-#include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/dimension_scales.h"
+#include "base/log.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -348,12 +348,19 @@ Result<std::vector<GroupDimension>> Dimensions::in_group(hid_t group) {
   for (const Link& link : links) {
     ObjectInfo info;
     if (link.info.type != H5L_TYPE_HARD) continue;
-    CODECFS_TRY(recorder_.object(link.info.address));
-    if (!object_info_by_name(group, link.name.c_str(), info)) return fail_library(EIO, "{}", link.name);
+    // A dataset that cannot be read is reported as such. Whether it is a dimension is not known; those that others name
+    // are made all the same.
+    const auto unreadable = [&] { log::warning("{}: it is not known whether it is a dimension", link.name); };
+    if (!recorder_.object(link.info.address) || !object_info_by_name(group, link.name.c_str(), info)) {
+      unreadable();
+      continue;
+    }
     if (info.type != H5O_TYPE_DATASET) continue;
     const Handle dataset(open_object(file_, info.address));
-    if (!dataset) return fail_library(EIO, "{}", link.name);
-    CODECFS_TRY(recorder_.attributes(info.address));
+    if (!dataset || !recorder_.attributes(info.address)) {
+      unreadable();
+      continue;
+    }
     if (!is_dimension_scale(dataset.get())) continue;
     CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset.get()));
     if (extents.empty()) continue;
