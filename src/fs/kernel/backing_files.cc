@@ -7,8 +7,10 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;                    // bytes; files take whole pages
-constexpr uint64_t kLeastLimit = uint64_t{16} << 20;     // bytes; below this, pressure does not lower the limit
+constexpr uint64_t kPageBytes = 4096;  // bytes; files take whole pages
+// Bytes; below this, pressure does not lower the limit. It is more than is made ahead of a reader: what is removed
+// before its reader comes is requested from the store and decoded twice.
+constexpr uint64_t kLeastLimit = uint64_t{64} << 20;
 constexpr uint64_t kCheckInterval = uint64_t{16} << 20;  // bytes of new files between two looks at the memory
 constexpr std::chrono::seconds kRecovery{30};            // without pressure, before the limit is doubled
 constexpr size_t kMaxDamaged = 64;                       // chunks that are remembered

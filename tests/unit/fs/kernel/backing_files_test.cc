@@ -10,6 +10,8 @@
 #include <string>
 #include <thread>
 
+#include "fs/namespace/mount_context.h"
+
 namespace codecfs::fs {
 namespace {
 
@@ -64,6 +66,22 @@ class FakeDevice final : public BackingDevice {
   uint64_t limit_ CODECFS_GUARDED_BY(mutex_) = uint64_t{1} << 40;
   int refuse_ CODECFS_GUARDED_BY(mutex_) = 0;
   int32_t last_ CODECFS_GUARDED_BY(mutex_) = 0;
+};
+
+/// Keeps nothing; takes as long to write as the test says.
+class TimedDevice final : public BackingDevice {
+ public:
+  explicit TimedDevice(std::function<void()> on_store) : on_store_(std::move(on_store)) {}
+  Result<int32_t> store(Bytes) override {
+    on_store_();
+    return ++last_;
+  }
+  Result<int32_t> open(int) override { return fail(ELOOP, "refused"); }
+  void close(int32_t) override {}
+
+ private:
+  const std::function<void()> on_store_;
+  int32_t last_ = 0;
 };
 
 std::string content_of(ChunkKey key) {
@@ -220,47 +238,62 @@ TEST_F(BackingFilesTest, WaitersOfAFailureGetNothing) {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 Result<ChunkPtr> large() {
-  CODECFS_ASSIGN(Buffer bytes, Buffer::allocate(kMiB));
-  std::ranges::fill(bytes.mutable_bytes(), std::byte{0});
-  return std::make_shared<const Buffer>(std::move(bytes));
+  static const Result<ChunkPtr> content = []() -> Result<ChunkPtr> {
+    CODECFS_ASSIGN(Buffer bytes, Buffer::allocate(kMiB));
+    std::ranges::fill(bytes.mutable_bytes(), std::byte{0});
+    return std::make_shared<const Buffer>(std::move(bytes));
+  }();
+  return content;
 }
 
 TEST(BackingFiles, LeaveMemoryToOthers) {
-  FakeDevice device;
+  TimedDevice device([] {});
   Stats stats;
-  std::atomic<uint64_t> available = 256 * kMiB;
-  BackingFiles files(device, 128 * kMiB, [&] { return available.load(); }, stats);
-  for (ChunkKey key = 0; key < 64; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
-  EXPECT_EQ(stats.passthrough_bytes, 64 * kMiB);
-  available = 100 * kMiB;
-  for (ChunkKey key = 64; key < 256; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
-  EXPECT_LE(stats.passthrough_bytes, 81 * kMiB) << "it does not grow";
-  EXPECT_GE(stats.passthrough_bytes, 64 * kMiB);
-  available = 10 * kMiB;
-  for (ChunkKey key = 256; key < 512; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
-  EXPECT_EQ(stats.passthrough_bytes, 16 * kMiB) << "it gives back";
+  std::atomic<uint64_t> available = 1024 * kMiB;
+  BackingFiles files(device, 512 * kMiB, [&] { return available.load(); }, stats);
+  for (ChunkKey key = 0; key < 256; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
+  EXPECT_EQ(stats.passthrough_bytes, 256 * kMiB);
+  available = 400 * kMiB;
+  for (ChunkKey key = 256; key < 1024; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
+  EXPECT_LE(stats.passthrough_bytes, 273 * kMiB) << "it does not grow";
+  EXPECT_GE(stats.passthrough_bytes, 256 * kMiB);
+  available = 40 * kMiB;
+  for (ChunkKey key = 1024; key < 2048; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
+  EXPECT_EQ(stats.passthrough_bytes, 64 * kMiB) << "it gives back";
 }
 
 TEST(BackingFiles, PressureHalvesWhatIsHeld) {
-  FakeDevice device;
+  TimedDevice device([] {});
   Stats stats;
-  BackingFiles files(device, 256 * kMiB, [] { return UINT64_MAX; }, stats);
-  for (ChunkKey key = 0; key < 64; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
+  BackingFiles files(device, 1024 * kMiB, [] { return UINT64_MAX; }, stats);
+  for (ChunkKey key = 0; key < 256; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
   std::vector<BackingPtr> open;
-  for (ChunkKey key = 0; key < 24; ++key) open.push_back(files.find(key));
+  for (ChunkKey key = 0; key < 96; ++key) open.push_back(files.find(key));
   files.shrink();
-  EXPECT_EQ(stats.passthrough_bytes, 32 * kMiB);
+  EXPECT_EQ(stats.passthrough_bytes, 128 * kMiB);
   files.shrink();
-  EXPECT_EQ(stats.passthrough_bytes, 24 * kMiB) << "files that are open stay";
+  EXPECT_EQ(stats.passthrough_bytes, 96 * kMiB) << "files that are open stay";
   open.clear();
-  EXPECT_EQ(stats.passthrough_bytes, 16 * kMiB);
+  EXPECT_EQ(stats.passthrough_bytes, 64 * kMiB);
   files.shrink();
-  EXPECT_EQ(stats.passthrough_bytes, 16 * kMiB) << "that much always stays";
-  for (ChunkKey key = 0; key < 64; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
-  EXPECT_EQ(stats.passthrough_bytes, 16 * kMiB);
+  EXPECT_EQ(stats.passthrough_bytes, 64 * kMiB) << "that much always stays";
+  for (ChunkKey key = 0; key < 256; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
+  EXPECT_EQ(stats.passthrough_bytes, 64 * kMiB);
   files.shrink(BackingFiles::Clock::now() - std::chrono::minutes(1));
-  for (ChunkKey key = 0; key < 64; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
-  EXPECT_EQ(stats.passthrough_bytes, 32 * kMiB) << "the pressure is long ago";
+  for (ChunkKey key = 0; key < 256; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
+  EXPECT_EQ(stats.passthrough_bytes, 128 * kMiB) << "the pressure is long ago";
+}
+
+TEST(BackingFiles, PressureLeavesWhatIsReadAhead) {
+  TimedDevice device([] {});
+  Stats stats;
+  BackingFiles files(device, 256 * kMiB, [] { return UINT64_MAX; }, stats, BackingFiles::Policy::if_better);
+  for (ChunkKey key = 0; key < 64; ++key) files.get(key, kMiB, large);
+  const uint64_t ahead = FilesystemOptions{}.cache_bytes / 2 / kMiB;
+  for (ChunkKey key = 64; key < 64 + ahead; ++key) ASSERT_TRUE(files.make(key, kMiB, large));
+  for (int i = 0; i < 8; ++i) files.shrink();
+  for (ChunkKey key = 64; key < 64 + ahead; ++key) EXPECT_NE(files.find(key), nullptr) << key;
+  EXPECT_EQ(stats.passthrough_bytes, 64 * kMiB);
 }
 
 TEST_F(BackingFilesTest, ConcurrentReadersWithLittleRoom) {
@@ -288,22 +321,6 @@ TEST_F(BackingFilesTest, ConcurrentReadersWithLittleRoom) {
   for (std::thread& thread : readers) thread.join();
   EXPECT_LE(device.count(), 4U);
 }
-
-/// Keeps nothing; takes as long to write as the test says.
-class TimedDevice final : public BackingDevice {
- public:
-  explicit TimedDevice(std::function<void()> on_store) : on_store_(std::move(on_store)) {}
-  Result<int32_t> store(Bytes) override {
-    on_store_();
-    return ++last_;
-  }
-  Result<int32_t> open(int) override { return fail(ELOOP, "refused"); }
-  void close(int32_t) override {}
-
- private:
-  const std::function<void()> on_store_;
-  int32_t last_ = 0;
-};
 
 struct BackingFilesIfBetterTest : testing::Test {
   BackingPtr get(ChunkKey key) {
