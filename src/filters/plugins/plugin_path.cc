@@ -36,9 +36,8 @@ bool is_library_name(std::string_view name) { return name.starts_with("lib") && 
 std::vector<std::string> plugin_directories(std::string_view option, const char* environment) {
   std::vector<std::string> directories;
   add_directories(option, directories);
-  if (environment != nullptr) {
-    add_directories(environment, directories);
-  } else {
+  if (environment != nullptr) add_directories(environment, directories);
+  if (environment == nullptr || *environment != '\0') {
     // conda writes another, shorter prefix into the program when it installs it, and zeros after it: the compiler must
     // not know the lengths.
     const char* const volatile ours = CODECFS_PLUGIN_DIR;

@@ -15,20 +15,26 @@ namespace {
 
 using Paths = std::vector<std::string>;
 
-TEST(PluginPath, OptionThenEnvironment) {
-  EXPECT_EQ(plugin_directories("/a:/b", "/c:/a/:/d;/e"), (Paths{"/a", "/b", "/c", "/d;/e"}))
+TEST(PluginPath, OptionThenEnvironmentThenDefaults) {
+  const Paths defaults = plugin_directories("", nullptr);
+  ASSERT_GE(defaults.size(), 1U);
+  EXPECT_NE(defaults.back().find("hdf5"), std::string::npos) << defaults.back();
+  const auto with_defaults = [&](Paths paths) {
+    paths.insert(paths.end(), defaults.begin(), defaults.end());
+    return paths;
+  };
+  EXPECT_EQ(plugin_directories("/a:/b", "/c:/a/:/d;/e"), with_defaults({"/a", "/b", "/c", "/d;/e"}))
       << "each once; a semicolon is part of a name";
-  EXPECT_EQ(plugin_directories("", ""), Paths{}) << "set and empty means none";
-  EXPECT_EQ(plugin_directories("::/a:", ":"), Paths{"/a"});
-  const Paths relative = plugin_directories("x/../y", "");
-  EXPECT_EQ(relative, Paths{(std::filesystem::current_path() / "y").string()});
+  EXPECT_EQ(plugin_directories("::/a:", ":"), with_defaults({"/a"}));
+  EXPECT_EQ(plugin_directories("/a", nullptr), with_defaults({"/a"}));
+  EXPECT_EQ(plugin_directories("", defaults.back().c_str()).front(), defaults.back()) << "named, it is not the last";
 }
 
-TEST(PluginPath, DefaultsWhereTheEnvironmentSaysNothing) {
-  const Paths found = plugin_directories("/a", nullptr);
-  ASSERT_GE(found.size(), 2U);
-  EXPECT_EQ(found.front(), "/a");
-  EXPECT_NE(found.back().find("hdf5"), std::string::npos) << found.back();
+TEST(PluginPath, SetAndEmptyExcludesTheDefaults) {
+  EXPECT_EQ(plugin_directories("", ""), Paths{});
+  EXPECT_EQ(plugin_directories("/a", ""), Paths{"/a"});
+  const Paths relative = plugin_directories("x/../y", "");
+  EXPECT_EQ(relative, Paths{(std::filesystem::current_path() / "y").string()});
 }
 
 class PluginFiles : public testing::Test {
