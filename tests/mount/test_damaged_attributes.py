@@ -13,6 +13,7 @@ import pytest
 import xarray
 import zarr
 from conftest import CODECFS, xattr
+from venvs import python_of
 
 DATA = np.arange(12, dtype="<i4")
 OLD_DAMAGES = ["version", "size", "type", "second"]
@@ -181,3 +182,28 @@ def test_attributes_that_libhdf5_reads_forever(mount, tmp_path):
     m.unmount()
     with h5py.File(path) as f:
         assert f["v"][4:8].tolist() == DATA[:4].tolist()
+
+
+def test_an_attribute_of_a_newer_hdf5_at_the_root_hides_nothing_else(mount, tmp_path):
+    """Of h5py of PyPI, with what its documents tell writers of SWMR to set: HDF5 1.10 does not read such attributes."""
+    program = """
+import h5py, numpy, sys
+with h5py.File(sys.argv[1], "w", libver="latest") as f:
+    f.attrs["flag"] = numpy.bool_(True)
+    f.attrs["number"] = 3
+    f.create_dataset("v", data=numpy.arange(12, dtype="<i4"), chunks=(4,), fillvalue=-1)
+    f["g/w"] = numpy.arange(3.0)
+"""
+    path = tmp_path / "latest.h5"
+    subprocess.run([python_of("hdf5plugin"), "-c", program, path], check=True)
+    m = mount(path)
+    assert {"g", "v", ".zgroup"} <= set(os.listdir(m.path))
+    for number in range(3):
+        assert (m.path / f"v/{number}").read_bytes() == DATA[4 * number:4 * number + 4].tobytes()
+    assert (m.path / "g/w/0").read_bytes() == np.arange(3.0).tobytes()
+    if h5py.version.hdf5_version_tuple < (1, 12, 0):
+        assert fails((m.path / ".zattrs").read_bytes) and "newer than libhdf5 1.10" in xattr(m.path, "_Error")
+    else:
+        assert json.loads((m.path / ".zattrs").read_bytes()) == {"flag": True, "number": 3}
+    told = subprocess.run([CODECFS, "info", path], capture_output=True, text=True)
+    assert told.returncode == 0 and "2 variables" in told.stdout

@@ -74,7 +74,10 @@ void ObjectTree::write_journal() const {
 bool ObjectTree::is_netcdf() const {
   const auto root = open(kRoot);
   if (!root) return false;
-  if (H5Aexists(root->get(), "_NCProperties") > 0 || H5Aexists(root->get(), "_nc3_strict") > 0) return true;
+  // Attributes of a newer version of HDF5 at the root are no reason to show nothing of the file.
+  if (recorder_->attributes(address(kRoot)) &&
+      (H5Aexists(root->get(), "_NCProperties") > 0 || H5Aexists(root->get(), "_nc3_strict") > 0))
+    return true;
   struct Search {
     const AccessRecorder& recorder;
     int left = 16;
