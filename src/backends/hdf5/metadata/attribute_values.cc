@@ -303,6 +303,7 @@ struct AttributeCollector {
   const AttributeRules& rules;
   std::string_view object;
   uint64_t file_bytes;
+  std::vector<std::string> as_json{};  // names, see kJsonAttributes
   std::vector<Attribute> attributes{};
   uint64_t seen = 0;      // bytes of attributes in the file
   uint64_t extended = 0;  // seconds
@@ -328,6 +329,10 @@ struct AttributeCollector {
       return;
     }
     std::string type = reader.nczarr_type(**value);
+    if (std::ranges::find(as_json, name) != as_json.end()) {
+      **value = value_of_text(std::move(**value));
+      if ((*value)->is_structured()) type.clear();
+    }
     attributes.push_back({escape_attribute_name(name), std::move(**value), std::move(type)});
   }
 
@@ -355,6 +360,7 @@ Handle open_of_class(hid_t holder, const char* name, H5T_class_t wanted) {
 }  // namespace
 
 bool is_hidden_attribute(std::string_view name, const AttributeRules& rules) {
+  if (name == kJsonAttributes) return true;
   if (name == "_ARRAY_DIMENSIONS") return !rules.group;  // the dimensions are shown under this name
   if (rules.netcdf && std::ranges::find(kNetcdfHidden, name) != kNetcdfHidden.end()) return true;
   return rules.scale && (name == "CLASS" || name == "NAME" || name == "REFERENCE_LIST");
@@ -385,8 +391,26 @@ Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRule
   const Result<std::vector<std::string>> names = attribute_names(holder);
   if (!names) return fail(names.error().code, "{}: {}", object, names.error().reason);
   AttributeCollector collector{rules, object, file_bytes};
+  if (std::ranges::find(*names, kJsonAttributes) != names->end()) collector.as_json = json_attributes(holder);
   for (const std::string& name : *names) collector.add(holder, name.c_str());
   return std::move(collector.attributes);
+}
+
+std::vector<std::string> json_attributes(hid_t holder) {
+  std::vector<std::string> names;
+  const Handle attribute = open_of_class(holder, kJsonAttributes, H5T_STRING);
+  if (!attribute) return names;
+  const auto list = AttributeReader(attribute.get()).value(false);
+  if (!list || !*list || !(*list)->is_array()) return names;
+  for (const Json& name : **list)
+    if (name.is_string()) names.push_back(name.get<std::string>());
+  return names;
+}
+
+Json value_of_text(Json text) {
+  if (!text.is_string()) return text;
+  Result<Json> value = parse_json(text.get_ref<const std::string&>());
+  return value && value->is_structured() ? std::move(*value) : std::move(text);
 }
 
 std::string text_attribute(hid_t holder, const char* name) {

@@ -15,6 +15,10 @@ namespace codecfs::hdf5 {
 /// Larger attributes (in bytes) are omitted, with a warning.
 inline constexpr uint64_t kMaxAttribute = uint64_t{16} << 20;
 
+/// Names the attributes of its holder whose text is JSON: HDF5 has no other form for objects, and for lists of values
+/// of several kinds. Other programs read the texts; here they are the objects and lists again. Not shown.
+inline constexpr char kJsonAttributes[] = "_codecfs_json_attributes";
+
 struct AttributeRules {
   bool netcdf = false;  // the file is netCDF-4: hide its internal attributes; arrays of one element are single values
   bool scale = false;   // the object is a dimension scale: hide CLASS and NAME
@@ -30,6 +34,10 @@ Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRule
 bool is_hidden_attribute(std::string_view name, const AttributeRules& rules);
 /// The value of an open attribute; none if it has no JSON form. EIO, EFBIG. Under a LibraryLock.
 Result<std::optional<Json>> read_attribute(hid_t attribute, const AttributeRules& rules);
+/// The HDF5 names that `kJsonAttributes` lists. Under a LibraryLock.
+std::vector<std::string> json_attributes(hid_t holder);
+/// The object or list whose text an attribute on that list has; another value as it is.
+Json value_of_text(Json text);
 /// The HDF5 names of all attributes, in the order of read_attributes(). Under a LibraryLock.
 Result<std::vector<std::string>> attribute_names(hid_t holder);
 

@@ -25,8 +25,8 @@ constexpr uint64_t kOldHeaderLimit = 64'000;
 constexpr size_t kLongestName = 32'000;
 constexpr uint64_t kMessage = 256;  // estimated bytes of an attribute besides name and value
 
-constexpr std::array kAlwaysKept = {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",
-                                    "_NCProperties", "DIMENSION_LIST",      "REFERENCE_LIST"};
+constexpr std::array kAlwaysKept = {"_Netcdf4Dimid",  "_Netcdf4Coordinates", "_nc3_strict",  "_NCProperties",
+                                    "DIMENSION_LIST", "REFERENCE_LIST",      kJsonAttributes};
 
 bool is_kept(std::string_view name, const AttributeRules& rules) {
   return std::ranges::find(kAlwaysKept, name) != kAlwaysKept.end() || is_hidden_attribute(name, rules);
@@ -45,15 +45,17 @@ class ValueBuilder {
   }
 
   Result<AttributeChange::Value> build() {
-    CODECFS_TRY(check());
-    if (!keep_type()) CODECFS_TRY(make_anew());
+    Result<> made = check();
+    if (made && !keep_type()) made = make_anew();
+    const bool was_compound = old_type_ && H5Tget_class(old_type_.get()) == H5T_COMPOUND;
+    if (!made && made.error().code == EINVAL && json_.is_structured() && !was_compound) made = make_json_text();
+    CODECFS_TRY(made);
     if (!value_.type || !value_.memory || !value_.space) return fail_library(EIO, "its type cannot be made");
     return std::move(value_);
   }
 
  private:
   [[nodiscard]] Result<> check() {
-    if (json_.is_object() && !old_type_) return fail(EINVAL, "an object cannot be an HDF5 attribute");
     if (dims_.size() > H5S_MAX_RANK) return fail(EINVAL, "a list nested more than {} deep", H5S_MAX_RANK);
     return check_texts(json_);
   }
@@ -158,6 +160,21 @@ class ValueBuilder {
     return {};
   }
 
+  Result<> make_json_text() {
+    value_ = {};
+    value_.is_json = true;
+    value_.type = make_text();
+    value_.memory = Handle(H5Tcopy(value_.type.get()));
+    value_.space = Handle(H5Screate(H5S_SCALAR));
+    const Json text = print_json(json_);
+    const std::vector<const Json*> items{&text};
+    if (!encode_items(value_.memory.get(), value_.type.get(), items, value_.bytes, value_.texts))
+      return fail(EINVAL, "its JSON text cannot be stored");
+    value_.in_place = old_type_ && H5Tequal(value_.type.get(), old_type_.get()) > 0 &&
+                      H5Sextent_equal(value_.space.get(), old_space_.get()) > 0;
+    return {};
+  }
+
   // A value of the type that is given with it; false if there is none, or the value does not fit.
   bool make_given(std::span<const Json* const> items) {
     if (given_.size() < 2) return false;
@@ -249,10 +266,13 @@ Result<AttributeChange> AttributeChange::prepare(hid_t holder, const AttributeRu
   change.object_ = object;
   if (holder >= 0) {
     CODECFS_ASSIGN(change.names_, attribute_names(holder));
+    change.as_json_ = json_attributes(holder);
     change.old_header_ = header_version(holder) < 2;
   }
+  const std::vector<std::string> as_json = change.as_json_;
   for (const std::string& name : remove) CODECFS_TRY(change.remove(name));
   for (const Attribute& attribute : set) CODECFS_TRY(change.set(attribute));
+  CODECFS_TRY(change.list_json(as_json));
   return change;
 }
 
@@ -266,6 +286,27 @@ Result<> AttributeChange::remove(const std::string& name) {
   CODECFS_ASSIGN(const auto shown, read_attribute(old.get(), rules_));
   if (!shown) return fail(ENODATA, "{} has no attribute \"{}\" that has a JSON form", object_, name);
   removed_.push_back(*raw);
+  std::erase(as_json_, *raw);
+  return {};
+}
+
+Result<> AttributeChange::list_json(const std::vector<std::string>& before) {
+  if (as_json_ == before) return {};
+  const bool is_there = std::ranges::find(names_, kJsonAttributes) != names_.end();
+  if (as_json_.empty()) {
+    if (is_there) removed_.emplace_back(kJsonAttributes);
+    return {};
+  }
+  Handle old;
+  if (is_there) {
+    old = Handle(H5Aopen(holder_, kJsonAttributes, H5P_DEFAULT));
+    if (!old) return fail_library(EIO, "{}: attribute \"{}\"", object_, kJsonAttributes);
+  }
+  CODECFS_ASSIGN(Value value, ValueBuilder(rules_, old.get(), Attribute(kJsonAttributes, Json(as_json_))).build());
+  value.name = kJsonAttributes;
+  value.replaces = is_there;
+  CODECFS_TRY(check_size(value));
+  values_.push_back(std::move(value));
   return {};
 }
 
@@ -286,7 +327,8 @@ Result<> AttributeChange::set(const Attribute& attribute) {
   if (raw != names_.end()) {
     old = Handle(H5Aopen(holder_, raw->c_str(), H5P_DEFAULT));
     if (!old) return fail_library(EIO, "{}: attribute \"{}\"", object_, name);
-    CODECFS_ASSIGN(const auto shown, read_attribute(old.get(), rules_));
+    CODECFS_ASSIGN(auto shown, read_attribute(old.get(), rules_));
+    if (shown && std::ranges::find(as_json_, *raw) != as_json_.end()) shown = value_of_text(*std::move(shown));
     if (!shown)
       return fail(EPERM, "{}: attribute \"{}\" is of a type that has no JSON form: it is not replaced", object_, name);
     if (same_value(*shown, attribute.value)) return {};
@@ -298,6 +340,9 @@ Result<> AttributeChange::set(const Attribute& attribute) {
   value->name = old ? *raw : unescape_attribute_name(name);
   value->replaces = static_cast<bool>(old);
   CODECFS_TRY(check_size(*value));
+  const bool was_json = std::ranges::find(as_json_, value->name) != as_json_.end();
+  if (value->is_json && !was_json) as_json_.push_back(value->name);
+  if (!value->is_json && was_json) std::erase(as_json_, value->name);
   values_.push_back(std::move(*value));
   return {};
 }

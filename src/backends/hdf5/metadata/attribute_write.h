@@ -6,7 +6,8 @@
 // none is given or the value does not fit, it depends on the value: text is written as netCDF-C writes
 // NC_CHAR, in files that are not netCDF as variable-length strings; integers and floats have 64 bits; booleans are
 // h5py's (in netCDF files, which have none, one byte); nested lists become arrays of the same depth; null becomes a
-// null dataspace (h5py.Empty).
+// null dataspace (h5py.Empty). Objects, and lists that no HDF5 type represents, become JSON text, and kJsonAttributes
+// says of which attributes.
 //
 // libhdf5 cannot undo a change, so all values are converted and checked before the first attribute is changed.
 //
@@ -51,17 +52,20 @@ class AttributeChange {
     std::deque<std::string> texts;  // the text that pointers in the bytes refer to
     bool in_place = false;          // the attribute already has this type and shape
     bool replaces = false;          // an attribute of this name exists
+    bool is_json = false;           // the value is JSON text
   };
 
   Result<> set(const Attribute& attribute);
   Result<> remove(const std::string& name);
+  Result<> list_json(const std::vector<std::string>& before);
   Result<> check_size(const Value& value) const;
 
   hid_t holder_ = H5I_INVALID_HID;
   AttributeRules rules_;
   std::string object_;
-  bool old_header_ = false;         // the object header's version cannot store large attributes
-  std::vector<std::string> names_;  // HDF5 names of the existing attributes
+  bool old_header_ = false;           // the object header's version cannot store large attributes
+  std::vector<std::string> names_;    // HDF5 names of the existing attributes
+  std::vector<std::string> as_json_;  // the names that kJsonAttributes will list
   std::vector<Value> values_;
   std::vector<std::string> removed_;
 
