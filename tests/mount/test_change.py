@@ -174,9 +174,8 @@ def test_what_hdf5_cannot_hold(mount, tmp_path):
         os.rmdir(m.path / "v")
     refused(errno.EINVAL, lambda: os.mkdir(m.path / "a%2Fb"))
     refused(errno.EINVAL, lambda: (m.path / ".zarray").write_text(zarray([4], [2])))
-    for value in ('{"x": {"a": 1}}', '{"x": [1, "a"]}', '{"x": [[1, 2], [3]]}'):
-        refused(errno.EINVAL, lambda: (m.path / ".zattrs").write_text(value))
-        assert '"x"' in xattr(m.path / ".zattrs", "_Error") or "x" in xattr(m.path / ".zattrs", "_Error")
+    refused(errno.EINVAL, lambda: (m.path / ".zattrs").write_text('{"x": "a\\u0000b"}'))
+    assert '"x"' in xattr(m.path / ".zattrs", "_Error")
     assert json.loads((m.path / ".zattrs").read_text()) == {}
     m.close()
     with h5py.File(tmp_path / "a.h5", "r") as f:
@@ -331,16 +330,12 @@ def test_attributes(fresh):
     root = zarr.open_group(str(m.path), "a")
     v = root.create_dataset("v", shape=4, chunks=4, dtype="i4", fill_value=None, compressor=None)
     wanted = ATTRIBUTES.copy()
-    if fresh.kind == "hdf5":  # a netCDF-4 file: its attributes are lists at most, lists of one single values, and not booleans
-        with pytest.raises(OSError):
-            v.attrs["nested"] = wanted.pop("nested")
-        assert "list of lists" in m.messages()
     for holder in (root, v):
         holder.attrs.put(wanted)
         shown = json.loads((m.path / holder.path / ".zattrs").read_text())
         if fresh.kind == "hdf5":
             shown.pop("_ARRAY_DIMENSIONS", None)
-            assert same_json(shown, wanted | {"single": 7, "flag": 1})
+            assert same_json(shown, wanted | {"single": 7, "flag": 1})  # of netCDF: single values, and no booleans
             assert list(shown) == sorted(wanted)  # as zarr-python writes them
         else:
             assert same_json(shown, ATTRIBUTES)
