@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
+#include <string>
 
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
@@ -25,11 +27,11 @@ using Lengths = std::array<hsize_t, H5S_MAX_RANK>;
 constexpr uint64_t kMaxFill = uint64_t{64} << 10;
 
 // A char* from libhdf5, as vlen-utf8 stores it.
-std::vector<std::byte> text_element(const char* text) {
-  const size_t size = text == nullptr ? 0 : std::strlen(text);
-  std::vector<std::byte> element(sizeof(uint32_t) + size);
-  store_le(element.data(), static_cast<uint32_t>(size));
-  if (size > 0) std::memcpy(element.data() + sizeof(uint32_t), text, size);
+std::vector<std::byte> text_element(const char* stored) {
+  const std::string text = stored == nullptr ? "" : as_utf8(stored);
+  std::vector<std::byte> element(sizeof(uint32_t) + text.size());
+  store_le(element.data(), static_cast<uint32_t>(text.size()));
+  std::ranges::copy(std::as_bytes(std::span(text)), element.begin() + sizeof(uint32_t));
   return element;
 }
 

@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -172,7 +173,8 @@ class Dataset {
   Result<> write_by_library(const Region& region, Bytes chunk);
   Result<> repair_mask(const Region& region, const StoredChunk& before);
   Result<> write_text(const Region& region, Bytes chunk);
-  Result<> keep_null_strings(const Region& region, std::vector<const char*>& texts) const;
+  Result<> keep_equal_strings(const Region& region, std::vector<const char*>& texts,
+                              std::deque<std::string>& kept) const;
   void note_change();
   Result<Handle> library_selection(const Region& region, Handle& memory) const;
   Result<> read_at(uint64_t address, MutableBytes to) const;

@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "backends/hdf5/library/file_driver.h"
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_read.h"
+#include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/source/dataset.h"
 #include "base/endian.h"
+#include "base/utf8.h"
 #include "filters/core/common_form.h"
 #include "model/fill.h"
 #include "model/limits.h"
@@ -208,12 +213,14 @@ Result<Buffer> Dataset::read_text(const Region& region) const {
     }
   }
   uint64_t total = sizeof(uint32_t);
-  std::vector<uint32_t> sizes(elements);
+  std::vector<std::string_view> shown(elements);
+  std::deque<std::string> transcoded;  // readers of Zarr refuse the whole chunk for one string that is not UTF-8
   for (uint64_t i = 0; i < elements; ++i) {
-    const size_t size = texts[i] == nullptr ? 0 : std::strlen(texts[i]);
+    if (texts[i] != nullptr) shown[i] = texts[i];
+    if (!is_utf8(shown[i])) shown[i] = transcoded.emplace_back(as_utf8(shown[i]));
+    const size_t size = shown[i].size();
     if (size > max_chunk_bytes())
       return fail(EFBIG, "{}: a string of {} bytes is over {}", name_, size, max_chunk_text());
-    sizes[i] = static_cast<uint32_t>(size);
     total += inside[i] ? sizeof(uint32_t) + size : facts_.fill.size();
     if (total > max_chunk_bytes())
       return fail(EFBIG, "{}: the strings of a chunk are over {}", name_, max_chunk_text());
@@ -227,10 +234,9 @@ Result<Buffer> Dataset::read_text(const Region& region) const {
       to = std::ranges::copy(facts_.fill, to).out;
       continue;
     }
-    store_le(to, sizes[i]);
+    store_le(to, static_cast<uint32_t>(shown[i].size()));
     to += sizeof(uint32_t);
-    if (sizes[i] > 0) std::memcpy(to, texts[i], sizes[i]);
-    to += sizes[i];
+    to = std::ranges::copy(std::as_bytes(std::span(shown[i])), to).out;
   }
   return chunk;
 }

@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
+#include <string>
 #include <utility>
 
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_read.h"
+#include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/source/dataset.h"
 #include "base/endian.h"
+#include "base/utf8.h"
 #include "model/fill.h"
 
 namespace codecfs::hdf5 {
@@ -212,9 +216,10 @@ Result<> Dataset::repair_mask(const Region& region, const StoredChunk& before) {
   return store_now(region, bytes.bytes(), now.filter_mask, 0, true);
 }
 
-// HDF5 distinguishes null pointers from empty strings, vlen-utf8 does not: an empty string that is written over a null
-// pointer stays a null pointer.
-Result<> Dataset::keep_null_strings(const Region& region, std::vector<const char*>& texts) const {
+// What vlen-utf8 does not distinguish stays as it is where the same is written: null pointers and empty strings, and
+// texts that are not UTF-8. `texts` are set to what is to be stored, of which `kept` holds some.
+Result<> Dataset::keep_equal_strings(const Region& region, std::vector<const char*>& texts,
+                                     std::deque<std::string>& kept) const {
   std::vector<char*> old(texts.size(), nullptr);
   register_temporarily(facts_);
   const LibraryRead library;
@@ -222,8 +227,13 @@ Result<> Dataset::keep_null_strings(const Region& region, std::vector<const char
   CODECFS_ASSIGN(const Handle space, library_selection(region, memory));
   if (H5Dread(id(), mapped_.memory.get(), memory.get(), space.get(), H5P_DEFAULT, old.data()) < 0)
     return fail_library(EIO, "{}: chunk {}", name_, facts_.grid.name_of(facts_.grid.number_of(region.coordinates)));
-  for (size_t i = 0; i < texts.size(); ++i)
-    if (*texts[i] == '\0' && old[i] == nullptr) texts[i] = nullptr;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (old[i] == nullptr) {
+      if (*texts[i] == '\0') texts[i] = nullptr;
+    } else if (!is_utf8(old[i]) && as_utf8(old[i]) == texts[i]) {
+      texts[i] = kept.emplace_back(old[i]).c_str();
+    }
+  }
   reclaim(mapped_.memory.get(), memory.get(), old.data());
   return {};
 }
@@ -248,7 +258,8 @@ Result<> Dataset::write_text(const Region& region, Bytes chunk) {
     rest = rest.subspan(size);
   }
   if (!rest.empty()) return damaged();
-  CODECFS_TRY(keep_null_strings(region, pointers));
+  std::deque<std::string> kept;
+  CODECFS_TRY(keep_equal_strings(region, pointers, kept));
   return write_by_library(region, std::as_bytes(std::span(pointers)));
 }
 
