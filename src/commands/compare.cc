@@ -71,6 +71,8 @@ class DatasetComparison {
     std::map<std::string, Entry> others;
     CODECFS_TRY(collect(one_, ones));
     CODECFS_TRY(collect(other_, others));
+    add_linked(one_, ones, others);
+    add_linked(other_, others, ones);
     for (const auto& [path, entry] : others)
       if (!ones.contains(path) && !is_below_unreadable(path))
         differ(path, fmt::format("only in the second ({})", kind_of(entry)));
@@ -108,6 +110,16 @@ class DatasetComparison {
           unreadable_.insert(path);
           return {};
         });
+  }
+
+  /// What only the other side has, where links of this one lead to something: a format without links has copies.
+  void add_linked(Source& source, std::map<std::string, Entry>& entries, const std::map<std::string, Entry>& others) {
+    for (const auto& [path, other] : others) {
+      if (entries.contains(path) || is_below_unreadable(path)) continue;
+      const Result<Entry> found = find_path(source, path);
+      if (found && (found->kind == EntryKind::group || found->kind == EntryKind::variable))
+        entries.emplace(path, *found);
+    }
   }
 
   /// Whether it is what cannot be read in one of the two, or a member of that.

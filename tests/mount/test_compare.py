@@ -442,3 +442,21 @@ def test_it_says_what_numpy_says(seed, tmp_path):
         text = texts(found)["/v"]
         at = ", ".join(map(str, differing[0]))
         assert text.startswith(f"{len(differing)} element") and f"the first at [{at}]: " in text, text
+
+
+def test_a_link_is_what_it_leads_to_where_the_other_has_a_copy(tmp_path):
+    with h5py.File(tmp_path / "links.h5", "w") as f:
+        f["entry/data/z"] = np.arange(4)
+        f["entry/soft"], f["entry/hard"], f["group"] = h5py.SoftLink("data/z"), f["entry/data"], h5py.SoftLink("/entry")
+        f["dangling"], f["loop"] = h5py.SoftLink("/no/where"), h5py.SoftLink("/loop")
+    copies = zarr.open_group(str(tmp_path / "copies"), "w")
+    for place in "entry/data/z", "entry/soft", "entry/hard/z", "group/data/z":
+        copies[place] = np.arange(4)
+    for one, other in ("links.h5", "copies"), ("copies", "links.h5"):
+        run(tmp_path / one, tmp_path / other)
+    copies["entry/soft"][1] = 9
+    copies["group/data/z"].attrs["a"] = 1
+    copies["dangling"] = copies["loop"] = np.arange(4)
+    found = texts(compare(tmp_path / "links.h5", tmp_path / "copies", code=2))
+    assert set(found) == {"/entry/soft", "/group/data/z", "/dangling", "/loop"}
+    assert "[1]" in found["/entry/soft"] and "only in the second" in found["/loop"]
