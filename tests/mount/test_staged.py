@@ -99,7 +99,7 @@ def test_chunk_directories_of_zarr_3(m):
 # What the table in docs/semantics/writing.md has.
 STAGED = [".0.0.x5Fg2A", ".0.0.swp", ".zattrs.abc123", ".#0.0", "#0.0#", "0.0~", "~0.0", "0.0.tmp", "new.tmp1", "part-3.tmp",
           "0.0.0123456789abcdef.partial", "zarr.ab12.partial", "zarr.json#1", ".zarray#12",
-          "tmp.Jx5gT2", "tmpab3_x9", "temp", "temp1", "x.part", "0.0.__lock",
+          "tmp.Jx5gT2", "tmpab3_x9", "temp", "temp1", "x.part", "0.0.__lock", "zarr.json.__lock",
           "0.0-1", "sedx5Fg2A", "x5Fg2AbC", "new", "temporary", "notes.new", "_Filter.new", ".nczarr", "4913x"]
 REFUSED = ["notes", "notes.txt", "README.md", "temperature", "temperatures.csv", "attempt", "partly", "data.bin", "x", "Makefile",
            "sedation", "parts list"]

@@ -47,7 +47,9 @@ bool is_temporary_name(std::string_view name) {
   constexpr std::string_view kLast = "#~";
   if (kFirst.contains(name.front()) || kLast.contains(name.back())) return true;
   // Derived from the name of a chunk or metadata file (those with a dot are handled above).
+  constexpr std::string_view kZarr3 = "zarr.json";
   if (is_digit(name.front()) || name.starts_with("_Filter") || name.starts_with("_Codecs")) return true;
+  if (name.starts_with(kZarr3) && name != kZarr3) return true;
   if (is_random_name(name) || is_counted_name(name)) return true;
   while (!name.empty()) {
     const auto end = std::ranges::find_if_not(name, is_alphanumeric);
