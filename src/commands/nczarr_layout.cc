@@ -1,9 +1,11 @@
 #include "commands/nczarr_layout.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "model/json.h"
+#include "model/named_numbers.h"
 
 namespace codecfs::commands {
 namespace {
@@ -24,6 +26,19 @@ VariablePtr with_fill_attribute(VariablePtr variable) {
   auto marked = std::make_shared<Variable>(*variable);
   marked->attributes.push_back({kFillAttribute, variable->fill_value, print_dtype(variable->type).get<std::string>()});
   return marked;
+}
+
+/// netCDF has neither lists of lists nor lists of values of several kinds: they become JSON text, for which netCDF-C
+/// would else refuse the whole file.
+void make_lists_of_netcdf(std::vector<Attribute>& attributes) {
+  for (Attribute& attribute : attributes) {
+    const Json& value = attribute.value;
+    if (!value.is_array()) continue;
+    const bool is_known = std::ranges::all_of(value, [](const Json& item) { return item.is_string(); }) ||
+                          std::ranges::all_of(value, [](const Json& item) { return item.is_number(); }) ||
+                          std::ranges::all_of(value, [](const Json& item) { return item.is_boolean(); });
+    if (!is_known) attribute = {attribute.name, Json(print_json(with_named_numbers(value))), ">S1"};
+  }
 }
 
 /// The variable with texts of this length in place of those of any length, and without filters: netCDF-C applies none
@@ -83,7 +98,9 @@ Result<> NczarrLayout::add_array(const std::string& path, ObjectId object) {
     CODECFS_ASSIGN(std::string path_of_dimension, reference(path, wanted));
     array.references.push_back(std::move(path_of_dimension));
   }
-  array.variable = with_fill_attribute(std::move(array.variable));
+  auto variable_of_netcdf = std::make_shared<Variable>(*with_fill_attribute(std::move(array.variable)));
+  make_lists_of_netcdf(variable_of_netcdf->attributes);
+  array.variable = std::move(variable_of_netcdf);
   arrays_.emplace(path, std::move(array));
   return {};
 }
@@ -126,6 +143,7 @@ Result<std::string> NczarrLayout::zattrs_of(const std::string& path, std::vector
   if (found == groups_.end()) return fail(EIO, "{}: the group cannot be read", path);
   nczarr_texts::Group group{{}, dimensions_.at(path), std::move(arrays), std::move(groups)};
   CODECFS_ASSIGN(group.attributes, source_->group_attributes(found->second));
+  make_lists_of_netcdf(group.attributes);
   return nczarr_texts::group_zattrs(group, path.empty());
 }
 

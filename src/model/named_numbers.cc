@@ -82,9 +82,7 @@ bool is_same_text(const Json& one, const Json& other) {
   return prints_same(with_named_numbers(one), with_named_numbers(other));
 }
 
-bool has_float_fill(const DataType& type) {
-  return type.kind == TypeKind::floating || type.kind == TypeKind::complex;
-}
+bool has_float_fill(const DataType& type) { return type.kind == TypeKind::floating || type.kind == TypeKind::complex; }
 
 void name_numbers(Json& zattrs, std::span<const Attribute> attributes, const DataType* type) {
   const std::vector<std::string> names = name_in(zattrs, type);

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 import xarray
@@ -207,3 +208,34 @@ with h5py.File(sys.argv[1], "w", libver="latest") as f:
         assert json.loads((m.path / ".zattrs").read_bytes()) == {"flag": True, "number": 3}
     told = subprocess.run([CODECFS, "info", path], capture_output=True, text=True)
     assert told.returncode == 0 and "2 variables" in told.stdout
+
+
+def test_a_file_stays_netcdf_when_its_root_attributes_cannot_be_read(mount, tmp_path):
+    """What tells that it is netCDF is among them: single values stay single values, and new ones have netCDF's form."""
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w") as f:
+        f.createGroup("g").n = np.int32(7)
+    with h5py.File(path, "r+") as f:
+        f.attrs.create("slow", np.full(15 << 20, b"z", dtype="S1"))
+    m = mount(path)
+    assert json.loads((m.path / "g/.zattrs").read_bytes()) == {"n": 7}
+    assert fails((m.path / ".zattrs").read_bytes)
+    os.setxattr(m.path / "g", "user.new", b"3")
+    assert json.loads((m.path / "g/.zattrs").read_bytes()) == {"n": 7, "new": 3}
+    m.close()
+    with h5py.File(path) as f:
+        assert f["g"].attrs["new"].shape == (1,)
+
+
+def test_a_root_whose_links_crash_libhdf5_is_mounted_with_the_reason(mount, tmp_path):
+    path = tmp_path / "loop.h5"
+    with h5py.File(path, "w") as f:
+        for i in range(4):
+            f[f"v{i}"] = DATA
+    content = bytearray(path.read_bytes())
+    at = content.index(b"TREE\0")
+    content[at + 5] = 1  # its level: the first child is a node
+    content[at + 32:at + 40] = at.to_bytes(8, "little")  # itself
+    path.write_bytes(content)
+    m = mount(path)
+    assert fails(lambda: os.listdir(m.path)) and "loop.h5" in xattr(m.path, "_Error")

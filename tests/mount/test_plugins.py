@@ -494,7 +494,7 @@ def test_no_directories(mount, tmp_path):
 
 
 def test_the_default_directory_is_searched_last(mount, tmp_path):
-    """As a last resort: LZF of Debian's h5py is no plugin, bzip2 is one in libhdf5's default directory."""
+    """As a last resort: libhdf5's default directory has bzip2 of Debian, which h5py uses here."""
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("v", data=np.arange(64, dtype="i4"), chunks=(64,), compression=307)
     empty = tmp_path / "empty"
@@ -502,6 +502,10 @@ def test_the_default_directory_is_searched_last(mount, tmp_path):
     options = ["builtin=off"]
     found = mount(tmp_path / "x.h5", *options, env={"HDF5_PLUGIN_PATH": str(empty)})
     assert (found.path / "v/0").read_bytes() == np.arange(64, dtype="i4").tobytes()
+    assert table(found)[0]["307"]["origin"].startswith(DEBIAN)
+    both = mount(tmp_path / "x.h5", *options, env={"HDF5_PLUGIN_PATH": OURS})
+    assert (both.path / "v/0").read_bytes() == np.arange(64, dtype="i4").tobytes()
+    assert table(both)[0]["307"]["origin"].startswith(OURS)
     excluded = mount(tmp_path / "x.h5", *options, env={"HDF5_PLUGIN_PATH": ""})
     assert "no directory is searched" in fails(excluded, "v/0")
 

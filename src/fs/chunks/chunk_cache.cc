@@ -106,7 +106,6 @@ void ChunkCache::decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, ui
     slot->result = std::make_shared<const Buffer>(std::move(*decoded));
     if (!slot->dropped && slot->passing && !slot->wanted) {
       slots_.erase(key);
-      note_done(key);  // a fetch() that began to wait for a file of it earlier comes later
     } else if (!slot->dropped) {
       kept_ += bytes;
       slot->age = ages_.insert(ages_.begin(), key);

@@ -117,7 +117,8 @@ void Prefetcher::fetch_file(const Node& node, const ChunkPlace& chunk) {
       ++mount_.stats.decodes_ahead;
       return passing->produce();
     });
-    if (is_made) return;  // else it may have room in the page cache
+    // Else it may have room in the page cache, unless its reader made the file meanwhile.
+    if (is_made || mount_.passthrough->files().has(passing->key)) return;
   }
   const ChunkPtr bytes = is_encoded(node.view) ? encoded_.fetch(node, chunk) : fetch_decoded(chunk);
   if (!ino || bytes == nullptr || mount_.coherent || !push_pages(*ino, 0, bytes->bytes(), changes)) return;

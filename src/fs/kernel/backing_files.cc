@@ -8,8 +8,8 @@ namespace codecfs::fs {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;  // bytes; files take whole pages
-// Bytes; below this, pressure does not lower the limit. It is more than is made ahead of a reader: what is removed
-// before its reader comes is requested from the store and decoded twice.
+// Bytes; below this, pressure does not lower the limit. It is more than is made ahead of a reader with the usual
+// cache: what is removed before its reader comes is requested from the store and decoded twice.
 constexpr uint64_t kLeastLimit = uint64_t{64} << 20;
 constexpr uint64_t kCheckInterval = uint64_t{16} << 20;  // bytes of new files between two looks at the memory
 constexpr std::chrono::seconds kRecovery{30};            // without pressure, before the limit is doubled
@@ -44,6 +44,11 @@ bool BackingFiles::is_coming(ChunkKey key) {
   const LockGuard lock(mutex_);
   const auto found = files_.find(key);
   return found != files_.end() && found->second.id == 0;
+}
+
+bool BackingFiles::has(ChunkKey key) {
+  const LockGuard lock(mutex_);
+  return files_.contains(key);
 }
 
 BackingPtr BackingFiles::get(ChunkKey key, uint64_t bytes, const Produce& produce) {

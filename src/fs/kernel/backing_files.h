@@ -56,6 +56,8 @@ class BackingFiles {
   BackingPtr find(ChunkKey key);
   /// Whether the chunk's file is being made.
   bool is_coming(ChunkKey key);
+  /// Whether it is there or being made.
+  bool has(ChunkKey key);
   /// The same as find(), but makes the file if it is not there, or waits for the thread that makes it. `bytes`: size of
   /// the chunk. Null if it cannot be made: the chunk cannot be decoded, there is no room, or the kernel refuses the
   /// file.

@@ -217,7 +217,8 @@ Result<> check_zgroup(std::string_view text) { return or_invalid(zarr_texts::che
 
 Json attribute_value(std::string_view value, const Json* now) {
   if (now != nullptr && now->is_string()) return std::string(value);
-  if (Result<Json> json = parse_json(value); json && !json->is_object()) return *std::move(json);
+  const bool may_be_object = now != nullptr && now->is_structured();  // texts that are JSON objects are more frequent
+  if (Result<Json> json = parse_json(value); json && (may_be_object || !json->is_object())) return *std::move(json);
   return std::string(value);
 }
 

@@ -69,7 +69,8 @@ Result<WrittenAttributes> parse_zattrs(std::string_view text);
 Result<> check_zgroup(std::string_view text);
 
 /// Interprets the value of setfattr for an attribute: text if the attribute currently is text. Otherwise a JSON number,
-/// list, true, false, null or quoted string is parsed, and anything else is text.
+/// list, true, false, null or quoted string is parsed, an object if the attribute currently is an object or a list, and
+/// anything else is text.
 Json attribute_value(std::string_view value, const Json* now);
 
 }  // namespace codecfs::fs

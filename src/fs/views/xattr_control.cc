@@ -129,10 +129,8 @@ Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view valu
   const auto now = std::ranges::find(*view.stored, name, &Xattr::name);
   if (mode == XattrMode::create && now != view.stored->end()) return std::unexpected(Error{EEXIST, {}});
   if (mode == XattrMode::replace && now == view.stored->end()) return std::unexpected(Error{ENODATA, {}});
-  // cp -a and cp --preserve=xattr write the special attributes of their source.
-  if (is_special_xattr(name) && plain != kFilterName && plain != kCodecsName && now != view.stored->end() &&
-      now->value == value)
-    return {};
+  // cp -a and cp --preserve=xattr write all attributes of their source, of which .zattrs may have set some.
+  if (plain != kFilterName && plain != kCodecsName && now != view.stored->end() && now->value == value) return {};
   if (node.kind == NodeKind::variable && is_fixed(plain) && mount_.overlay.state_of(node).made_here) {
     log::info("{}: {} is not changed to {}", node.path, plain, value);
     return {};

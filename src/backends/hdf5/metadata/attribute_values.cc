@@ -303,7 +303,7 @@ struct AttributeCollector {
   const AttributeRules& rules;
   std::string_view object;
   uint64_t file_bytes;
-  std::vector<std::string> as_json{};  // names, see kJsonAttributes
+  std::set<std::string> as_json{};  // names, see kJsonAttributes
   std::vector<Attribute> attributes{};
   uint64_t seen = 0;      // bytes of attributes in the file
   uint64_t extended = 0;  // seconds
@@ -329,11 +329,12 @@ struct AttributeCollector {
       return;
     }
     std::string type = reader.nczarr_type(**value);
-    if (std::ranges::find(as_json, name) != as_json.end()) {
+    std::string shown = escape_attribute_name(name);
+    if (as_json.contains(shown)) {
       **value = value_of_text(std::move(**value));
       if ((*value)->is_structured()) type.clear();
     }
-    attributes.push_back({escape_attribute_name(name), std::move(**value), std::move(type)});
+    attributes.push_back({std::move(shown), std::move(**value), std::move(type)});
   }
 
   void left_out(const char* name, const Error& error) const {
@@ -396,15 +397,19 @@ Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRule
   return std::move(collector.attributes);
 }
 
-std::vector<std::string> json_attributes(hid_t holder) {
-  std::vector<std::string> names;
-  const Handle attribute = open_of_class(holder, kJsonAttributes, H5T_STRING);
-  if (!attribute) return names;
-  const auto list = AttributeReader(attribute.get()).value(false);
-  if (!list || !*list || !(*list)->is_array()) return names;
-  for (const Json& name : **list)
-    if (name.is_string()) names.push_back(name.get<std::string>());
+std::set<std::string> parse_json_attributes(const Json& list) {
+  std::set<std::string> names;
+  if (list.is_string() && list.get_ref<const std::string&>().size() > kMaxJsonAttributes) return names;
+  const Json parsed = value_of_text(list);
+  if (!parsed.is_array()) return names;
+  for (const Json& name : parsed)
+    if (name.is_string()) names.insert(name.get<std::string>());
   return names;
+}
+
+std::set<std::string> json_attributes(hid_t holder) {
+  const std::string list = text_attribute(holder, kJsonAttributes);
+  return list.empty() ? std::set<std::string>() : parse_json_attributes(list);
 }
 
 Json value_of_text(Json text) {

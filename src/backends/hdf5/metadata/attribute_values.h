@@ -2,6 +2,7 @@
 // Reads the attributes of an HDF5 object as JSON.
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,9 +16,12 @@ namespace codecfs::hdf5 {
 /// Larger attributes (in bytes) are omitted, with a warning.
 inline constexpr uint64_t kMaxAttribute = uint64_t{16} << 20;
 
-/// Names the attributes of its holder whose text is JSON: HDF5 has no other form for objects, and for lists of values
-/// of several kinds. Other programs read the texts; here they are the objects and lists again. Not shown.
+/// A JSON list of the names of its holder's attributes whose text is JSON: HDF5 has no other form for objects, and for
+/// lists of values of several kinds. Other programs read the texts; in views they are the objects and lists again.
+/// Hidden in views.
 inline constexpr char kJsonAttributes[] = "_codecfs_json_attributes";
+/// A longer list (in bytes) is taken as damaged.
+inline constexpr size_t kMaxJsonAttributes = size_t{1} << 20;
 
 struct AttributeRules {
   bool netcdf = false;  // the file is netCDF-4: hide its internal attributes; arrays of one element are single values
@@ -34,8 +38,10 @@ Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRule
 bool is_hidden_attribute(std::string_view name, const AttributeRules& rules);
 /// The value of an open attribute; none if it has no JSON form. EIO, EFBIG. Under a LibraryLock.
 Result<std::optional<Json>> read_attribute(hid_t attribute, const AttributeRules& rules);
-/// The HDF5 names that `kJsonAttributes` lists. Under a LibraryLock.
-std::vector<std::string> json_attributes(hid_t holder);
+/// The names that `kJsonAttributes` lists, as views show them. Under a LibraryLock.
+std::set<std::string> json_attributes(hid_t holder);
+/// The names in such a list; none if it is damaged.
+std::set<std::string> parse_json_attributes(const Json& list);
 /// The object or list whose text an attribute on that list has; another value as it is.
 Json value_of_text(Json text);
 /// The HDF5 names of all attributes, in the order of read_attributes(). Under a LibraryLock.

@@ -16,6 +16,7 @@
 #include "backends/hdf5/metadata/type_make.h"
 #include "backends/hdf5/metadata/type_map.h"
 #include "model/json.h"
+#include "model/named_numbers.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -166,7 +167,7 @@ class ValueBuilder {
     value_.type = make_text();
     value_.memory = Handle(H5Tcopy(value_.type.get()));
     value_.space = Handle(H5Screate(H5S_SCALAR));
-    const Json text = print_json(json_);
+    const Json text = print_json(with_named_numbers(json_));
     const std::vector<const Json*> items{&text};
     if (!encode_items(value_.memory.get(), value_.type.get(), items, value_.bytes, value_.texts))
       return fail(EINVAL, "its JSON text cannot be stored");
@@ -266,12 +267,18 @@ Result<AttributeChange> AttributeChange::prepare(hid_t holder, const AttributeRu
   change.object_ = object;
   if (holder >= 0) {
     CODECFS_ASSIGN(change.names_, attribute_names(holder));
-    change.as_json_ = json_attributes(holder);
+    // Another program may have removed some of these attributes.
+    const std::set<std::string> listed = json_attributes(holder);
+    for (const std::string& name : change.names_)
+      if (const std::string shown = escape_attribute_name(name); listed.contains(shown)) change.as_json_.insert(shown);
     change.old_header_ = header_version(holder) < 2;
   }
-  const std::vector<std::string> as_json = change.as_json_;
+  const std::set<std::string> as_json = change.as_json_;
   for (const std::string& name : remove) CODECFS_TRY(change.remove(name));
-  for (const Attribute& attribute : set) CODECFS_TRY(change.set(attribute));
+  for (const Attribute& attribute : set)
+    if (attribute.name != kJsonAttributes) CODECFS_TRY(change.set(attribute));
+  for (const Attribute& attribute : set)
+    if (attribute.name == kJsonAttributes) change.take_json_names(attribute.value);
   CODECFS_TRY(change.list_json(as_json));
   return change;
 }
@@ -286,11 +293,21 @@ Result<> AttributeChange::remove(const std::string& name) {
   CODECFS_ASSIGN(const auto shown, read_attribute(old.get(), rules_));
   if (!shown) return fail(ENODATA, "{} has no attribute \"{}\" that has a JSON form", object_, name);
   removed_.push_back(*raw);
-  std::erase(as_json_, *raw);
+  as_json_.erase(name);
   return {};
 }
 
-Result<> AttributeChange::list_json(const std::vector<std::string>& before) {
+// Programs that copy all attributes, such as xarray, have copied the list as well, and the texts that it names.
+void AttributeChange::take_json_names(const Json& list) {
+  for (const std::string& name : parse_json_attributes(list)) {
+    const auto raw = std::ranges::find(names_, name, escape_attribute_name);
+    const bool is_new = std::ranges::find(values_, unescape_attribute_name(name), &Value::name) != values_.end();
+    const bool stays = raw != names_.end() && std::ranges::find(removed_, *raw) == removed_.end();
+    if (is_new || stays) as_json_.insert(name);
+  }
+}
+
+Result<> AttributeChange::list_json(const std::set<std::string>& before) {
   if (as_json_ == before) return {};
   const bool is_there = std::ranges::find(names_, kJsonAttributes) != names_.end();
   if (as_json_.empty()) {
@@ -302,7 +319,11 @@ Result<> AttributeChange::list_json(const std::vector<std::string>& before) {
     old = Handle(H5Aopen(holder_, kJsonAttributes, H5P_DEFAULT));
     if (!old) return fail_library(EIO, "{}: attribute \"{}\"", object_, kJsonAttributes);
   }
-  CODECFS_ASSIGN(Value value, ValueBuilder(rules_, old.get(), Attribute(kJsonAttributes, Json(as_json_))).build());
+  const std::string text = print_json(Json(as_json_));
+  if (text.size() > kMaxJsonAttributes)
+    return fail(EFBIG, "{}: the names of its attributes that are objects exceed 1 MiB", object_);
+  const Attribute list{kJsonAttributes, Json(text)};
+  CODECFS_ASSIGN(Value value, ValueBuilder(rules_, old.get(), list).build());
   value.name = kJsonAttributes;
   value.replaces = is_there;
   CODECFS_TRY(check_size(value));
@@ -328,11 +349,12 @@ Result<> AttributeChange::set(const Attribute& attribute) {
     old = Handle(H5Aopen(holder_, raw->c_str(), H5P_DEFAULT));
     if (!old) return fail_library(EIO, "{}: attribute \"{}\"", object_, name);
     CODECFS_ASSIGN(auto shown, read_attribute(old.get(), rules_));
-    if (shown && std::ranges::find(as_json_, *raw) != as_json_.end()) shown = value_of_text(*std::move(shown));
+    if (shown && as_json_.contains(name)) shown = value_of_text(*std::move(shown));
     if (!shown)
       return fail(EPERM, "{}: attribute \"{}\" is of a type that has no JSON form: it is not replaced", object_, name);
     if (same_value(*shown, attribute.value)) return {};
-    const bool one = rules_.netcdf && attribute.value->is_array() && attribute.value->size() == 1;
+    const bool one = rules_.netcdf && attribute.value->is_array() && attribute.value->size() == 1 &&
+                     !(*attribute.value)[0].is_structured();
     if (one && same_value(*shown, (*attribute.value)[0])) return {};
   }
   auto value = ValueBuilder(rules_, old.get(), attribute).build();
@@ -340,9 +362,10 @@ Result<> AttributeChange::set(const Attribute& attribute) {
   value->name = old ? *raw : unescape_attribute_name(name);
   value->replaces = static_cast<bool>(old);
   CODECFS_TRY(check_size(*value));
-  const bool was_json = std::ranges::find(as_json_, value->name) != as_json_.end();
-  if (value->is_json && !was_json) as_json_.push_back(value->name);
-  if (!value->is_json && was_json) std::erase(as_json_, value->name);
+  if (value->is_json)
+    as_json_.insert(name);
+  else
+    as_json_.erase(name);
   values_.push_back(std::move(*value));
   return {};
 }

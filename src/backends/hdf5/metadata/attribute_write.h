@@ -14,6 +14,7 @@
 // All calls under a LibraryLock.
 
 #include <deque>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,15 +58,16 @@ class AttributeChange {
 
   Result<> set(const Attribute& attribute);
   Result<> remove(const std::string& name);
-  Result<> list_json(const std::vector<std::string>& before);
+  void take_json_names(const Json& list);
+  Result<> list_json(const std::set<std::string>& before);
   Result<> check_size(const Value& value) const;
 
   hid_t holder_ = H5I_INVALID_HID;
   AttributeRules rules_;
   std::string object_;
-  bool old_header_ = false;           // the object header's version cannot store large attributes
-  std::vector<std::string> names_;    // HDF5 names of the existing attributes
-  std::vector<std::string> as_json_;  // the names that kJsonAttributes will list
+  bool old_header_ = false;         // the object header's version cannot store large attributes
+  std::vector<std::string> names_;  // HDF5 names of the existing attributes
+  std::set<std::string> as_json_;   // the names that kJsonAttributes will list
   std::vector<Value> values_;
   std::vector<std::string> removed_;
 

@@ -78,6 +78,7 @@ bool ObjectTree::is_netcdf() const {
   if (recorder_->attributes(address(kRoot)) &&
       (H5Aexists(root->get(), "_NCProperties") > 0 || H5Aexists(root->get(), "_nc3_strict") > 0))
     return true;
+  if (!recorder_->object(address(kRoot))) return false;
   struct Search {
     const AccessRecorder& recorder;
     int left = 16;

@@ -58,7 +58,9 @@ Result<> MountedFile::open(const std::string& path, bool may_write, FileIo& io) 
   CODECFS_ASSIGN(ObjectTree opened, ObjectTree::make(file.file.get(), file.path, file.status, *file.recorder));
   tree.emplace(std::move(opened));
   dimensions.emplace(file.file.get(), *tree, *file.recorder);
-  is_netcdf = tree->is_netcdf();
+  std::atomic<uint8_t>& known = file.shared->is_netcdf;
+  if (known == SharedState::unknown) known = tree->is_netcdf() ? SharedState::yes : SharedState::no;
+  is_netcdf = known == SharedState::yes;
   file.reopened = [this] { use_reopened(); };
   return {};
 }

@@ -21,6 +21,10 @@ struct SharedState {
   /// The number of the latest ChunkLayout; never repeated.
   std::atomic<uint64_t> layouts = 0;
 
+  /// Whether the file is netCDF-4, as the first process found: a later one may not read the attributes that tell it.
+  enum Netcdf : uint8_t { unknown, no, yes };
+  std::atomic<uint8_t> is_netcdf = unknown;
+
   /// A change of the tree that must not be repeated, as its caller numbers it, and the commit in the log that contains
   /// it: set before that commit is written (0: it is not about to be written).
   std::atomic<uint64_t> edit = 0;

@@ -188,8 +188,6 @@ TEST(ChunkCache, DoesNotKeepWhatItsCallerKeeps) {
   };
   ASSERT_TRUE(cache.get_uncached(1, kChunk, count));
   EXPECT_EQ(stats.cache_bytes, 0);
-  EXPECT_EQ(cache.fetch(1, kChunk, count), nullptr) << "a reader may have it since";
-  EXPECT_EQ(decodes, 1);
   ASSERT_TRUE(cache.get(1, kChunk, count));
   EXPECT_EQ(decodes, 2);
   ASSERT_TRUE(cache.get_uncached(1, kChunk, count)) << "of what is cached, nothing is decoded";
