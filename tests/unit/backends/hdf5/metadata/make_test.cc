@@ -148,7 +148,7 @@ TEST_F(Hdf5Make, WhatHdf5CannotHoldIsRefusedAndLeavesNothing) {
   Variable wrong = described("\"<i4\"", {4}, {2}, "7");
   wrong.attributes = {{"_FillValue", json("8")}};
   EXPECT_REFUSED(make("v", wrong), EINVAL);
-  wrong.attributes = {{"a", json("{}")}};
+  wrong.attributes = {{"a", Json(std::string("a\0b", 3))}};
   EXPECT_REFUSED(make("v", wrong), EINVAL);
   EXPECT_REFUSED(make("v", with_dimensions(described("\"<i4\"", {4}, {2}), {"a", "b"})), EINVAL);
   for (const char* name : {"", ".", "..", "a%2Fb", "a%00b", "_nc4_non_coord_x"})
