@@ -70,16 +70,20 @@ def test_objects_survive_the_way_to_hdf5_and_back(tmp_path, store):
     assert {name: three[name] for name in {**OBJECTS, **PLAIN}} == {**OBJECTS, **PLAIN}
 
 
-@pytest.mark.parametrize("is_netcdf", [False, True])
-def test_objects_set_in_a_mount(tmp_path, is_netcdf):
-    path = tmp_path / ("a.nc" if is_netcdf else "a.h5")
-    if is_netcdf:
+def make_file(path, netcdf):
+    if netcdf:
         with netCDF4.Dataset(path, "w") as file:
             file.createDimension("x", 4)
             file.createVariable("v", "i4", ("x",))[:] = np.arange(4)
     else:
         with h5py.File(path, "w") as file:
             file["v"] = np.arange(4, dtype="i4")
+
+
+@pytest.mark.parametrize("is_netcdf", [False, True])
+def test_objects_set_in_a_mount(tmp_path, is_netcdf):
+    path = tmp_path / ("a.nc" if is_netcdf else "a.h5")
+    make_file(path, is_netcdf)
     for name in (".zattrs", "v/.zattrs"):
         with mounted(path, tmp_path / "point") as there:
             at = there.path / name
@@ -113,13 +117,7 @@ def test_objects_set_in_a_mount(tmp_path, is_netcdf):
 
 def with_objects(path, attributes, netcdf=False):
     """A file whose root and variable v have these, set through a mount."""
-    if netcdf:
-        with netCDF4.Dataset(path, "w") as file:
-            file.createDimension("x", 4)
-            file.createVariable("v", "i4", ("x",))[:] = np.arange(4)
-    else:
-        with h5py.File(path, "w") as file:
-            file["v"] = np.arange(4, dtype="i4")
+    make_file(path, netcdf)
     with mounted(path, path.parent / "point") as there:
         for name in (".zattrs", "v/.zattrs"):
             at = there.path / name
