@@ -146,8 +146,8 @@ Result<> ChunkFileReader::expect(ObjectId variable, std::span<const uint64_t> nu
   std::vector<std::string> keys;
   for (const uint64_t number : numbers)
     if (check_number(*array, number)) keys.push_back(chunk_key(*array, number));
-  // What a plugin may make of a chunk is no measure of what it makes: memory for fewer would be left.
-  constexpr uint64_t kUsualGrowth = 16;
+  // What filters may make of a chunk is no measure of what they make: memory for fewer would be left.
+  constexpr uint64_t kUsualGrowth = 2;
   const uint64_t bytes = std::min(array->array.variable.chunk_bytes.value_or(array->max_stored), array->max_stored);
   store_.files().expect(keys, std::min(array->max_stored, kUsualGrowth * bytes + (uint64_t{64} << 10)));
   return {};

@@ -99,10 +99,13 @@ void ExpectedObjects::run(const std::string& key, const EntryPtr& entry) {
   if (!entry->is_void && found && !found->is_current()) entry->is_void = true;
   const auto at = entries_.find(key);
   const bool is_there = at != entries_.end() && at->second == entry;
+  const uint64_t bytes = found && found->part ? found->part->bytes.capacity() : 0;
+  // Larger than it should have been: without memory for it, its reader requests it.
+  if (is_there && bytes > entry->bytes && entry->readers == 0 && !make_room(bytes - entry->bytes)) entry->is_void = true;
   if (is_there && entry->is_void)
-    drop(at);
+    drop(entries_.find(key));
   else if (is_there)
-    set_bytes(*entry, found && found->part ? found->part->bytes.capacity() : 0);
+    set_bytes(*entry, bytes);
   if (found)
     entry->content = std::move(found->part);
   else

@@ -70,7 +70,7 @@ class Store {
     return std::optional<UniqueFd>();
   }
   /// These files will be read() soon: a store that waits for a network requests them at once. Does not wait.
-  /// `most_bytes`: that each of them can have.
+  /// `most_bytes`: that each of them should have.
   virtual void expect(std::span<const std::string> /*keys*/, uint64_t /*most_bytes*/) const {}
   /// Opens a regular file to read parts of it; null if it does not exist.
   [[nodiscard]] virtual Result<std::shared_ptr<const StoredFile>> open_file(const std::string& key) const = 0;

@@ -214,6 +214,24 @@ TEST(ObjectStore, ExpectsNoMoreThanItsMemory) {
   for (const std::string& key : keys) EXPECT_TRUE(store->read(key, 100).value());
 }
 
+TEST(ObjectStore, DropsWhatIsLargerThanExpectedWithoutMemoryForIt) {
+  const auto [objects, store] = open_large('.');
+  EXPECT_TRUE(store->stat("a").value());
+  constexpr size_t kSize = size_t{8} << 20;
+  const auto keys = chunks(20);
+  for (const std::string& key : keys) objects->set("s/" + key, std::string(kSize, 'x'));
+  const int before = objects->gets;
+  store->expect(keys, 100);
+  for (int i = 0; i < 200 && objects->gets - before < 20; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(objects->gets - before, 20);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_LE(objects->statistics().expected_bytes, uint64_t{128} << 20);
+  EXPECT_GT(objects->statistics().expected_bytes, uint64_t{64} << 20);
+  for (const std::string& key : keys) EXPECT_EQ(store->read(key, kSize).value()->size(), kSize);
+  EXPECT_LT(objects->gets - before, 40) << "most are there";
+}
+
 TEST(ObjectStore, EndsWhileItExpects) {
   auto [objects, store] = open_large('.');
   EXPECT_TRUE(store->stat("a").value());
