@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "model/json.h"
-#include "model/named_numbers.h"
 
 namespace codecfs::commands {
 namespace {
@@ -37,7 +36,7 @@ void make_lists_of_netcdf(std::vector<Attribute>& attributes) {
     const bool is_known = std::ranges::all_of(value, [](const Json& item) { return item.is_string(); }) ||
                           std::ranges::all_of(value, [](const Json& item) { return item.is_number(); }) ||
                           std::ranges::all_of(value, [](const Json& item) { return item.is_boolean(); });
-    if (!is_known) attribute = {attribute.name, Json(print_json(with_named_numbers(value))), ">S1"};
+    if (!is_known) attribute = {attribute.name, Json(print_json(value)), ">S1"};
   }
 }
 

@@ -8,7 +8,6 @@
 #include "fs/namespace/chunk_names.h"
 #include "fs/views/metadata_files.h"
 #include "model/json.h"
-#include "model/named_numbers.h"
 
 namespace codecfs::fs {
 namespace {
@@ -125,9 +124,6 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
     const size_t rank = facts.grid.rank();
     // Zarr writers tell it as the fill_value of .zarray, and only there.
     keeps_fill = !facts.fill_value.is_null();
-    if (has_float_fill(facts.type))
-      for (Attribute& attribute : written->attributes)
-        if (attribute.name == kFillAttribute) attribute.value = with_parsed_numbers(attribute.value);
     if (written->dimensions == std::vector<std::string>{"_scalar_"} && rank == 0) written->dimensions.reset();
     CODECFS_ASSIGN(now, source.variable_attributes(node.object));
     bool has_names = false;
@@ -152,10 +148,9 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
     if (written->dimensions && attribute.name == kDimensions) continue;  // is replaced
     removed.push_back(attribute.name);
   }
-  // The text that is shown for a number that JSON lacks is no change, also without what notes it.
   std::erase_if(written->attributes, [&](const Attribute& attribute) {
     const auto same = std::ranges::find_if(now, named(attribute.name));
-    return same != now.end() && is_same_text(same->value, attribute.value);
+    return same != now.end() && print_json(same->value) == print_json(attribute.value);
   });
   Result<> set;
   if (node.kind == NodeKind::variable && written->dimensions) {

@@ -12,9 +12,7 @@
 #include "fs/namespace/chunk_names.h"
 #include "fs/namespace/metadata_editor.h"
 #include "fs/namespace/staged_names.h"
-#include "fs/views/metadata_files.h"
 #include "model/json.h"
-#include "model/named_numbers.h"
 #include "model/zarr3_type.h"
 
 namespace codecfs::fs {
@@ -98,7 +96,7 @@ Result<> MetadataEditor::change_array(Ino directory, const WrittenZarr3& written
   const Result<Json> shown = forms_.zarr_json(view, path, *described);
   if (!shown) return fail(EINVAL, "{}: {}", path, shown.error().reason);
   // The written text is compared with the shown one, as both have what zarr.json can say.
-  CODECFS_ASSIGN(const WrittenZarr3 stands, parse_zarr_json(file_text(*shown), true));
+  CODECFS_ASSIGN(const WrittenZarr3 stands, parse_zarr_json(print_json(*shown), true));
   const Variable& now = stands.variable;
   const Variable& wanted = written.variable;
   const auto unchangeable = [&](const char* key) {
@@ -156,7 +154,8 @@ Result<> MetadataEditor::change_attributes(const Node& node, const WrittenAttrib
   std::vector<std::string> removed;
   for (const Attribute& attribute : written.attributes) {
     const auto same = std::ranges::find_if(shown.attributes, is_named(attribute.name));
-    if (same == shown.attributes.end() || !is_same_text(same->value, attribute.value)) set.push_back(attribute);
+    if (same == shown.attributes.end() || print_json(same->value) != print_json(attribute.value))
+      set.push_back(attribute);
   }
   std::vector<Attribute> now;
   VariablePtr variable;

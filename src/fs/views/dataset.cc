@@ -120,7 +120,7 @@ class Consolidation {
     for (const auto& [key, json] : members) {
       if (!members_.empty()) members_ += ',';
       members_ += line_ + print_json(Json(key)) + ": ";
-      const std::string value = metadata_text(json);  // has no line breaks in its strings
+      const std::string value = print_json(json, 4);  // has no line breaks in its strings
       for (size_t at = 0, end = 0; end != value.npos; at = end + 1) {
         end = value.find('\n', at);
         members_.append(value, at, end - at);

@@ -5,7 +5,6 @@
 #include "backends/api/zarr_texts.h"
 #include "filters/core/codec_json.h"
 #include "model/json.h"
-#include "model/named_numbers.h"
 
 namespace codecfs::fs {
 namespace {
@@ -65,24 +64,14 @@ Json zarray_json(const Variable& variable, std::span<const FilterStage> chain) {
   return json;
 }
 
-Json attributes_json(std::span<const Attribute> attributes) {
+Json zattrs_json(std::span<const Attribute> attributes) {
   Json json = Json::object();
   for (const Attribute& attribute : attributes) append_member(json, attribute.name, attribute.value);
   return json;
 }
 
-Json zattrs_json(std::span<const Attribute> attributes) {
-  Json json = attributes_json(attributes);
-  name_numbers(json, attributes);
-  return json;
-}
-
 Json zattrs_json(const Variable& variable) {
-  Json json = attributes_json(variable.attributes);
-  // Readers of Zarr v2 take fill_value for it.
-  if (const Json fill = member(json, kFillAttribute); has_special_numbers(fill) && !variable.dimension_paths)
-    if (is_fill_value(variable, fill)) json.erase(kFillAttribute);
-  name_numbers(json, variable.attributes, &variable.type);
+  Json json = zattrs_json(std::span(variable.attributes));
   if (variable.dimensions) json["_ARRAY_DIMENSIONS"] = *variable.dimensions;
   if (!variable.dimension_paths) return json;
   put_types(json, variable.attributes);
@@ -92,23 +81,11 @@ Json zattrs_json(const Variable& variable) {
   return json;
 }
 
-bool is_fill_value(const Variable& variable, const Json& value) {
-  if (variable.fill_value.is_null() || variable.type.kind == TypeKind::object) return false;
-  const auto element = fill_bytes(variable.type, value.is_array() && value.size() == 1 ? value[0] : value);
-  const auto fill = fill_bytes(variable.type, variable.fill_value);
-  return element && fill && *element == *fill;
-}
-
 void put_types(Json& zattrs, std::span<const Attribute> attributes) {
   Json types = Json::object();
   for (const Attribute& attribute : attributes)
     if (!attribute.type.empty()) append_member(types, attribute.name, attribute.type);
-  // Those of numbers that JSON lacks.
-  const Json noted = member(member(zattrs, kAttributeTypes), "types");
-  for (const Attribute& attribute : attributes)
-    if (attribute.type.empty() && noted.contains(attribute.name))
-      append_member(types, attribute.name, noted[attribute.name]);
-  if (!types.empty()) zattrs[kAttributeTypes] = Json{{"types", std::move(types)}};
+  if (!types.empty()) zattrs["_nczarr_attr"] = Json{{"types", std::move(types)}};
 }
 
 void put_members(Json& zattrs, const NczarrMembers& members, bool is_root) {
@@ -155,11 +132,7 @@ Json unreadable_json(const Error& error) {
   return json;
 }
 
-std::string file_text(const Json& json) { return metadata_text(json) + "\n"; }
-
-std::string metadata_text(const Json& json) {
-  return print_json(has_special_numbers(json) ? with_named_numbers(json) : json, 4);
-}
+std::string file_text(const Json& json) { return print_json(json, 4) + "\n"; }
 
 Result<Variable> parse_zarray(std::string_view text, bool with_codecs) {
   CODECFS_ASSIGN(const Json json, parse_object(".zarray", text));
@@ -197,19 +170,15 @@ Result<WrittenAttributes> parse_zattrs(std::string_view text) {
 
 Result<WrittenAttributes> written_attributes(Json json) {
   WrittenAttributes written;
-  parse_zarr3_numbers(json);
   written.dimensions = zarr_texts::nczarr_dimensions(json);
   written.defined = zarr_texts::group_dimensions(json);
   const auto is_name = [](const Json& item) { return item.is_string(); };
   const Json names = member(json, kDimensions);
   const bool are_names = names.is_array() && std::ranges::all_of(names, is_name);
   if (are_names) written.dimensions = names.get<std::vector<std::string>>();
-  for (const auto& [name, value] : json.items()) {
-    if ((name == kDimensions && are_names) || name == "_NCProperties" || zarr_texts::is_nczarr_key(name)) continue;
-    std::string type = zarr_texts::attribute_type(json, name);
-    Json number = type.find('f') == 1 ? with_parsed_numbers(value) : value;
-    written.attributes.push_back({name, std::move(number), std::move(type)});
-  }
+  for (const auto& [name, value] : json.items())
+    if ((name != kDimensions || !are_names) && name != "_NCProperties" && !zarr_texts::is_nczarr_key(name))
+      written.attributes.push_back({name, value, zarr_texts::attribute_type(json, name)});
   return written;
 }
 

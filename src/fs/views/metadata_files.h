@@ -19,14 +19,8 @@ Json zarray_json(const Variable& variable);
 Json zarray_json(const Variable& variable, std::span<const FilterStage> chain);
 /// Attributes with "_ARRAY_DIMENSIONS" last. Of an NCZarr array with what netCDF-C adds, so that it reads a copy with
 /// all types.
-/// Numbers that JSON lacks are named, see named_numbers.h; a _FillValue that is one is left out where it is the
-/// fill_value of .zarray.
 Json zattrs_json(const Variable& variable);
 Json zattrs_json(std::span<const Attribute> attributes);
-/// The attributes as they are.
-Json attributes_json(std::span<const Attribute> attributes);
-/// Whether a value of the attribute _FillValue is the fill_value of .zarray.
-bool is_fill_value(const Variable& variable, const Json& value);
 /// Adds what Zarr has no form for and a new variable of HDF5 or NCZarr can have: types of attributes and the dimensions
 /// of groups, in netCDF-C's form; to a .zarray "_maxshape", and "_fillmark" if the fill value does not mark missing
 /// data.
@@ -39,8 +33,6 @@ Json zgroup_json();
 Json unreadable_json(const Error& error);
 /// The text of a file: indented, with a newline at the end.
 std::string file_text(const Json& json);
-/// The same without the newline.
-std::string metadata_text(const Json& json);
 
 /// The variable that a written .zarray describes: type, grid, fill value, object codec, and max_shape if it has
 /// "_maxshape" (a list of lengths, null for an unlimited dimension), is_fill_unmarked if "_fillmark" is false;
@@ -48,9 +40,6 @@ std::string metadata_text(const Json& json);
 /// another separator, and a compressor, except in views with encoded chunks (`with_codecs`), for which it is returned
 /// in Variable::filters.
 Result<Variable> parse_zarray(std::string_view text, bool with_codecs = false);
-
-/// The attribute in which netCDF-C has the types of the others.
-inline constexpr const char* kAttributeTypes = "_nczarr_attr";
 
 /// The attribute with the names of the dimensions in Zarr v2. Another value than a list with a name for each dimension
 /// makes it an attribute like others, as it is of a group.

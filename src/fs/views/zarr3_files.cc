@@ -14,7 +14,6 @@
 #include "model/chunk_keys.h"
 #include "model/json.h"
 #include "model/limits.h"
-#include "model/named_numbers.h"
 #include "model/zarr3_type.h"
 
 namespace codecfs::fs {
@@ -39,7 +38,7 @@ std::vector<std::byte> fill_element(const Variable& variable) {
   return std::vector<std::byte>(variable.type.size);
 }
 
-Json array_attributes_json(const Variable& variable) {
+Json attributes_json(const Variable& variable) {
   Json json = Json::object();
   const auto put_fill = [&](const Json& value) {
     if (std::optional<Json> printed = print_fill_attribute(variable, value))
@@ -58,7 +57,6 @@ Json array_attributes_json(const Variable& variable) {
   const bool is_mask =
       !variable.fill_value.is_null() && variable.type.kind != TypeKind::object && !is_all_zero(variable.fill);
   if (!has_fill && is_mask) put_fill(variable.fill_value);
-  name_zarr3_numbers(json);
   if (variable.unreadable_attributes) json.update(unreadable_json(*variable.unreadable_attributes));
   return json;
 }
@@ -182,8 +180,7 @@ Result<> check_keys(const Json& json, bool is_array) {
 
 Json zarr3_group_json(const Result<std::vector<Attribute>>& attributes) {
   Json json = node_json("group");
-  json["attributes"] = attributes ? attributes_json(*attributes) : unreadable_json(attributes.error());
-  name_zarr3_numbers(json["attributes"]);
+  json["attributes"] = attributes ? zattrs_json(std::span(*attributes)) : unreadable_json(attributes.error());
   return json;
 }
 
@@ -215,7 +212,7 @@ Result<Json> array_json(const Variable& described, const ChunkGrid& grid, Json c
       zarr3_fill_json({described.type, described.object_codec, described.zarr3_type, described.is_zarr3_struct},
                       fill_element(described));
   json["codecs"] = std::move(codecs);
-  json["attributes"] = array_attributes_json(described);
+  json["attributes"] = attributes_json(described);
   if (const std::optional<OptionalNames> names = names_of(described)) {
     json["dimension_names"] = Json::array();
     for (const std::optional<std::string>& name : *names)

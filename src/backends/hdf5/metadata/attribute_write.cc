@@ -16,7 +16,6 @@
 #include "backends/hdf5/metadata/type_make.h"
 #include "backends/hdf5/metadata/type_map.h"
 #include "model/json.h"
-#include "model/named_numbers.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -167,7 +166,7 @@ class ValueBuilder {
     value_.type = make_text();
     value_.memory = Handle(H5Tcopy(value_.type.get()));
     value_.space = Handle(H5Screate(H5S_SCALAR));
-    const Json text = print_json(with_named_numbers(json_));
+    const Json text = print_json(json_);
     const std::vector<const Json*> items{&text};
     if (!encode_items(value_.memory.get(), value_.type.get(), items, value_.bytes, value_.texts))
       return fail(EINVAL, "its JSON text cannot be stored");

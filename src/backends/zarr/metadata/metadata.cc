@@ -12,7 +12,6 @@
 #include "model/base64.h"
 #include "model/json.h"
 #include "model/limits.h"
-#include "model/named_numbers.h"
 #include "model/numpy_type.h"
 
 namespace codecfs::zarr {
@@ -256,9 +255,6 @@ Result<Array> parse_array_unguarded(const ArrayTexts& texts) {
                                                         print_json(variable.object_codec))};
   if (nczarr && nczarr->references && nczarr->references->size() == rank) variable.dimension_paths = nczarr->references;
   variable.attributes = shown_attributes(zattrs, texts.nczattr);
-  for (Attribute& attribute : variable.attributes)
-    if (attribute.name == kFillAttribute && has_float_fill(variable.type))
-      attribute.value = with_parsed_numbers(attribute.value);
   // netCDF-C always writes a fill value.
   variable.is_fill_unmarked = nczarr && !variable.fill_value.is_null() && !zattrs.contains(kFillAttribute) &&
                               is_default_fill(variable.type, variable.fill);

@@ -13,7 +13,6 @@
 #include "filters/core/filter_rules.h"
 #include "filters/core/zarr_chain.h"
 #include "model/json.h"
-#include "model/named_numbers.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -23,20 +22,7 @@ constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
 /// Larger chunks are not encoded to test the pipeline.
 constexpr uint64_t kMaxTrial = uint64_t{1} << 20;
 
-std::string print(const Json& json) {
-  return print_file(has_special_numbers(json) ? with_named_numbers(json) : json, kIndent);
-}
-
-/// `attributes`: may have their types. `type`: of the elements, if it is known.
-std::string print_zattrs(Json zattrs, std::span<const Attribute> attributes = {}, const DataType* type = nullptr) {
-  name_numbers(zattrs, attributes, type);
-  return print(zattrs);
-}
-
-/// Prints a file that has a list of netCDF-C in this form.
-std::string print_with_list(Json file, NczarrForm form) {
-  return form == NczarrForm::attributes ? print_zattrs(std::move(file)) : print(file);
-}
+std::string print(const Json& json) { return print_file(json, kIndent); }
 
 Result<Json> read_object(const char* file, std::string_view text, uint64_t most_bytes = kMaxJsonBytes) {
   auto json = parse_json(text, most_bytes);
@@ -132,7 +118,7 @@ bool fits(const Json& type, const Json& value) {
     return value.is_string() || (value.is_array() && std::ranges::all_of(value, &Json::is_string));
   const auto fits_one = [&](const Json& item) {
     const auto bytes = fill_bytes(*known, item);
-    return item.is_number() && bytes && fill_json(*known, *bytes) == with_named_numbers(item);
+    return item.is_number() && bytes && fill_json(*known, *bytes) == item;
   };
   return value.is_array() ? std::ranges::all_of(value, fits_one) : fits_one(value);
 }
@@ -243,7 +229,7 @@ Result<NewArray> print_array(const Variable& variable) try {
   set_chain(zarray, variable, chain.stages);
   CODECFS_ASSIGN(const Json zattrs, print_attributes(variable));
   NewArray files = {.zarray = print(zarray), .zattrs = {}};
-  if (!zattrs.empty()) files.zattrs = print_zattrs(zattrs, variable.attributes, &variable.type);
+  if (!zattrs.empty()) files.zattrs = print(zattrs);
 
   // Read the result back: it must mean the same.
   const auto read = parse_array({.zarray = files.zarray, .zattrs = files.zattrs, .nczvar = {}});
@@ -280,7 +266,7 @@ Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm 
   if (form == NczarrForm::attributes)
     for (const Attribute& attribute : variable.attributes) put_typed_attribute(zattrs, attribute);
   files.zarray = print(zarray);
-  if (!zattrs.empty()) files.zattrs = print_zattrs(std::move(zattrs), variable.attributes, &variable.type);
+  if (!zattrs.empty()) files.zattrs = print(zattrs);
   return files;
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "no memory for the metadata of a new array");
@@ -323,14 +309,10 @@ Result<std::optional<std::string>> with_attributes(const std::optional<std::stri
     CODECFS_TRY(check_attribute(attribute, change.keeps_dimensions));
     const auto found = zattrs.find(attribute.name);
     const Json* type = attribute_type(attribute_types(zattrs, {}), attribute.name);
-    const Json now = found != zattrs.end() ? typed_attribute(*found, type) : Json();
-    if (found != zattrs.end() && prints_same(now, attribute.value)) continue;
+    if (found != zattrs.end() && prints_same(typed_attribute(*found, type), attribute.value)) continue;
     zattrs[attribute.name] = attribute.value;
-    const bool is_netcdf = zattrs.contains("_nczarr_group") || zattrs.contains("_nczarr_array");
-    // The type was noted for a number that JSON lacks.
-    const bool had_note = !is_netcdf && has_special_numbers(now) && !has_special_numbers(attribute.value);
-    note_attribute_type(zattrs, attribute.name, had_note ? Json(Json::value_t::discarded) : *attribute.value);
-    if (is_netcdf) {
+    note_attribute_type(zattrs, attribute.name, attribute.value);
+    if (zattrs.contains("_nczarr_group") || zattrs.contains("_nczarr_array")) {
       Attribute typed = attribute;
       if (typed.type.empty())
         typed.type = known_attribute_type(attribute_type(attribute_types(zattrs, {}), attribute.name));
@@ -339,7 +321,7 @@ Result<std::optional<std::string>> with_attributes(const std::optional<std::stri
     is_changed = true;
   }
   if (!is_changed) return std::nullopt;
-  return print_zattrs(std::move(zattrs), change.set);
+  return print(zattrs);
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, ".zattrs: no memory to change it");
 }
@@ -352,7 +334,7 @@ Result<std::string> with_dimensions(const std::optional<std::string>& text, std:
     list.push_back(name);
   }
   zattrs[kDimensions] = std::move(list);
-  return print_zattrs(std::move(zattrs));
+  return print(zattrs);
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, ".zattrs: no memory to change it");
 }
@@ -361,7 +343,7 @@ Result<std::string> with_references(const std::optional<std::string>& text, Ncza
                                     std::span<const std::string> references) try {
   CODECFS_ASSIGN(Json file, parse_file(nczarr_array_file(form), text));
   put_nczarr_array(file, form, references);
-  return print_with_list(std::move(file), form);
+  return print(file);
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to change it", nczarr_array_file(form));
 }
@@ -369,7 +351,7 @@ Result<std::string> with_references(const std::optional<std::string>& text, Ncza
 Result<std::string> with_lists(const std::optional<std::string>& text, const NczarrGroup& group) try {
   CODECFS_ASSIGN(Json file, parse_file(nczarr_group_file(group.form), text));
   put_nczarr_group(file, group);
-  return print_with_list(std::move(file), group.form);
+  return print(file);
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "{}: no memory to change it", nczarr_group_file(group.form));
 }
@@ -384,8 +366,6 @@ Result<std::optional<std::string>> with_entries(std::string_view text, Json entr
   Json zmetadata = *std::move(read);
   const auto form = zmetadata.find("zarr_consolidated_format");
   if (form == zmetadata.end() || *form != 1) return std::nullopt;
-  for (const auto& [key, entry] : entries.items())
-    if (key.ends_with(".zattrs") && entry.is_object()) name_numbers(entry);
   zmetadata["metadata"] = std::move(entries);
   return print(zmetadata);
 } catch (const std::bad_alloc&) {

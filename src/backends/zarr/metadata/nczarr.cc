@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 
 #include "base/utf8.h"
 #include "model/json.h"
-#include "model/named_numbers.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -93,13 +94,13 @@ const char* name_there(const Json& object, const char* name, const char* other, 
   return form == NczarrForm::attributes ? name : other;
 }
 
-/// Reads floats from JSON without NaN and 1.0.
+/// Reads a number from JSON without NaN and 1.0.
 Json as_float(const Json& value) {
   if (value.is_number_integer()) return value.get<double>();
-  if (!value.is_array()) return with_parsed_numbers(value);
-  Json list = Json::array();
-  for (const Json& item : value) list.push_back(as_float(item));
-  return list;
+  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (value == "Infinity") return std::numeric_limits<double>::infinity();
+  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
+  return value;
 }
 
 /// The number of four hexadecimal digits at a place in a text.
@@ -141,12 +142,15 @@ bool has_floats(const Json& value) {
          std::ranges::any_of(value, [](const Json& item) { return item.is_number_float(); });
 }
 
-/// Whether it is what name_numbers() adds to a .zattrs that is not netCDF-C's.
-bool has_only_float_types(const Json& noted) {
-  const Json* const types = object_member(noted, "types");
-  return types != nullptr && std::ranges::all_of(*types, [](const Json& type) {
-           return type.is_string() && type.get_ref<const std::string&>().find('f') == 1;
-         });
+/// Numbers that JSON does not have, as texts.
+Json with_named_numbers(Json value) {
+  if (value.is_array()) {
+    for (Json& item : value) item = with_named_numbers(std::move(item));
+  } else if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+    const auto number = value.get<double>();
+    return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
+  }
+  return value;
 }
 
 bool has_netcdf_type(const DataType& type, NczarrForm form) {
@@ -314,7 +318,11 @@ Json typed_attribute(const Json& value, const Json* type) {
   const std::string name = type != nullptr && type->is_string() ? type->get_ref<const std::string&>() : "";
   if (name.size() < 2) return value;
   if ((name[1] == 'S' || name[1] == 'U') && (value.is_number() || value.is_boolean())) return print_json(value);
-  return name[1] == 'f' ? as_float(value) : value;
+  if (name[1] != 'f') return value;
+  if (!value.is_array()) return as_float(value);
+  Json list = Json::array();
+  for (const Json& item : value) list.push_back(as_float(item));
+  return list;
 }
 
 const Json* attribute_types(const Json& zattrs, const Json& nczattr) {
@@ -339,7 +347,7 @@ void put_typed_attribute(Json& zattrs, const Attribute& attribute) {
   if (value.is_null() && !attribute.type.empty()) value = attribute.type == ">S1" ? Json("") : Json::array();
   // netCDF-C takes numbers for integers that are none, if no type is recorded.
   const std::string type = attribute.type.empty() && has_floats(value) ? "<f8" : attribute.type;
-  zattrs[attribute.name] = std::move(value);
+  zattrs[attribute.name] = type.starts_with("<f") ? with_named_numbers(std::move(value)) : std::move(value);
   if (type.empty()) return;
   Json& noted = zattrs["_nczarr_attr"];
   if (!noted.is_object()) noted = Json::object();
@@ -363,8 +371,7 @@ Json meant_fill(const DataType& type, const Json& fill_value) {
 
 std::string print_file(const Json& json, int indent) {
   std::string text = print_json(json, indent);
-  const bool is_netcdf = std::ranges::any_of(
-      json.items(), [](const auto& item) { return is_nczarr_key(item.key()) && !has_only_float_types(item.value()); });
+  const bool is_netcdf = std::ranges::any_of(json.items(), [](const auto& item) { return is_nczarr_key(item.key()); });
   return is_netcdf ? with_plain_characters(text) : text;
 }
 

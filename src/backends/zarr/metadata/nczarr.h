@@ -90,8 +90,8 @@ Json typed_attribute(const Json& value, const Json* type);
 const Json* attribute_types(const Json& zattrs, const Json& nczattr);
 /// Attribute::type for a recorded type, which may be null.
 std::string known_attribute_type(const Json* type);
-/// Records the type of an attribute, if it has one, in the .zattrs of an array or group of netCDF-C. Numbers that JSON
-/// lacks must still be named (name_numbers()).
+/// Records the type of an attribute, if it has one, in the .zattrs of an array or group of netCDF-C. Its value becomes
+/// one that netCDF-C reads with this type.
 void put_typed_attribute(Json& zattrs, const Attribute& attribute);
 /// The recorded type of one attribute; null if there is none.
 const Json* attribute_type(const Json* types, std::string_view name);

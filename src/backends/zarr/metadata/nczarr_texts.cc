@@ -3,7 +3,6 @@
 #include "backends/zarr/metadata/metadata_write.h"
 #include "backends/zarr/metadata/nczarr.h"
 #include "model/json.h"
-#include "model/named_numbers.h"
 
 namespace codecfs::nczarr_texts {
 
@@ -31,7 +30,6 @@ Result<std::string> group_zattrs(const Group& group, bool is_root) {
     CODECFS_TRY(zarr::check_attribute_texts(attribute));
     zarr::put_typed_attribute(zattrs, attribute);
   }
-  name_numbers(zattrs, group.attributes);
   zarr::NczarrGroup lists;
   lists.dimensions = group.dimensions;
   lists.arrays = group.arrays;

@@ -8,7 +8,6 @@
 #include "model/base64.h"
 #include "model/json.h"
 #include "model/limits.h"
-#include "model/named_numbers.h"
 #include "model/zarr3_type.h"
 
 namespace codecfs::zarr {
@@ -51,7 +50,6 @@ Result<Json> parse_attributes(const Json& json) {
   Json attributes = member(json, "attributes");
   if (attributes.is_null()) return Json::object();
   if (!attributes.is_object()) return bad("\"attributes\" is not an object");
-  parse_zarr3_numbers(attributes);
   return attributes;
 }
 
@@ -125,7 +123,7 @@ Json decoded_fill_attribute(const DataType& type, const Json& value) {
   const auto decode = [](const Json& text) -> Json {
     if (!text.is_string()) return text;
     const std::optional<double> number = double_in_base64(text.get_ref<const std::string&>());
-    return number ? Json(*number) : with_parsed_numbers(text);
+    return number ? Json(*number) : text;
   };
   return is_pair ? Json::array({decode(value[0]), decode(value[1])}) : decode(value);
 }

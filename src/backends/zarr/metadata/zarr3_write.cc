@@ -12,32 +12,12 @@
 #include "model/base64.h"
 #include "model/json.h"
 #include "model/limits.h"
-#include "model/named_numbers.h"
 #include "model/zarr3_type.h"
 
 namespace codecfs::zarr {
 namespace {
 
-/// Names the numbers that JSON lacks, also in consolidated metadata.
-void name_numbers_of_node(Json& json) {
-  if (const auto attributes = json.find("attributes"); attributes != json.end() && attributes->is_object())
-    name_zarr3_numbers(*attributes);
-  for (auto& [key, value] : json.get_ref<Json::object_t&>()) {
-    if (key != "consolidated_metadata" || !value.is_object()) continue;
-    const auto nodes = value.find("metadata");
-    if (nodes == value.end() || !nodes->is_object()) continue;
-    for (Json& node : *nodes)
-      if (node.is_object()) name_numbers_of_node(node);
-  }
-}
-
-std::string print_indented(Json json) {
-  if (has_special_numbers(json)) {
-    name_numbers_of_node(json);
-    json = with_named_numbers(std::move(json));
-  }
-  return print_json(json, 2);
-}
+std::string print_indented(const Json& json) { return print_json(json, 2); }
 
 Result<Json> parse_zarr_json(std::string_view text, uint64_t most_bytes = kMaxJsonBytes) {
   auto json = parse_json(text, most_bytes);
@@ -266,7 +246,6 @@ Result<std::optional<std::string>> with_zarr3_attributes(std::string_view text, 
   Json& attributes = json["attributes"];
   if (attributes.is_null()) attributes = Json::object();
   if (!attributes.is_object()) return fail(EIO, "{}: \"attributes\" is not an object", kZarrJson);
-  parse_zarr3_numbers(attributes);
   bool is_changed = false;
   for (const std::string& name : change.remove) {
     const auto found = attributes.find(name);

@@ -7,7 +7,6 @@
 #include "backends/zarr/source/hierarchy.h"
 #include "base/log.h"
 #include "model/json.h"
-#include "model/named_numbers.h"
 #include "remote/parallel_requests.h"
 
 namespace codecfs::zarr {
@@ -196,23 +195,12 @@ std::optional<std::set<std::string>> ObjectTexts::members(const std::string& gro
 
 namespace {
 
-/// The text of a file as consolidated metadata that is written here has it.
-Result<std::string> consolidated_text(const std::string& key, const std::string& text) {
-  CODECFS_ASSIGN(Json json, parse_json(text, kMaxMetadataBytes));
-  if (!has_special_numbers(json)) return print_json(json);
-  if (key.ends_with(kAttributesFile) && json.is_object()) name_numbers(json);
-  if (key.ends_with(kZarr3File) && member(json, "attributes").is_object()) name_zarr3_numbers(json["attributes"]);
-  return print_json(with_named_numbers(std::move(json)));
-}
-
 /// Whether the text of a file is the one that is known, perhaps in the form that consolidated metadata gave it.
-bool is_same_file(const std::string& key, const std::optional<std::string>& text,
-                  const std::optional<std::string>& known) {
+bool is_same_text(const std::optional<std::string>& text, const std::optional<std::string>& known) {
   if (text == known) return true;
   if (!text || !known) return false;
-  const Result<std::string> one = consolidated_text(key, *text);
-  const Result<std::string> other = consolidated_text(key, *known);
-  return one && other && *one == *other;
+  const auto json = parse_json(*text, kMaxMetadataBytes);
+  return json && print_json(*json) == *known;
 }
 
 }  // namespace
@@ -241,7 +229,7 @@ Result<remote::WriteCondition> ObjectTexts::condition_for(const std::string& key
   CODECFS_ASSIGN(Read now, read(key));
   if (now.text && now.etag.empty())
     return fail(EOPNOTSUPP, "{}: the server gives it no ETag, so it cannot be changed safely", key);
-  const bool is_same = is_same_file(key, now.text, *known);
+  const bool is_same = is_same_text(now.text, *known);
   const LockGuard lock(mutex_);
   etags_[key] = now.etag;
   if (is_same) return condition_of(now.etag);
