@@ -32,10 +32,11 @@ VariablePtr with_fill_attribute(VariablePtr variable) {
 void make_lists_of_netcdf(std::vector<Attribute>& attributes) {
   for (Attribute& attribute : attributes) {
     const Json& value = attribute.value;
-    if (!value.is_array()) continue;
-    const bool is_known = std::ranges::all_of(value, [](const Json& item) { return item.is_string(); }) ||
-                          std::ranges::all_of(value, [](const Json& item) { return item.is_number(); }) ||
-                          std::ranges::all_of(value, [](const Json& item) { return item.is_boolean(); });
+    if (!value.is_array() || (value.empty() && !attribute.type.empty())) continue;
+    const auto all = [&](auto is) { return !value.empty() && std::ranges::all_of(value, is); };
+    const bool is_known = all([](const Json& item) { return item.is_string(); }) ||
+                          all([](const Json& item) { return item.is_number(); }) ||
+                          all([](const Json& item) { return item.is_boolean(); });
     if (!is_known) attribute = {attribute.name, Json(print_json(value)), ">S1"};
   }
 }

@@ -101,7 +101,8 @@ void ExpectedObjects::run(const std::string& key, const EntryPtr& entry) {
   const bool is_there = at != entries_.end() && at->second == entry;
   const uint64_t bytes = found && found->part ? found->part->bytes.capacity() : 0;
   // Larger than it should have been: without memory for it, its reader requests it.
-  if (is_there && bytes > entry->bytes && entry->readers == 0 && !make_room(bytes - entry->bytes)) entry->is_void = true;
+  if (is_there && bytes > entry->bytes && entry->readers == 0 && !make_room(bytes - entry->bytes))
+    entry->is_void = true;
   if (is_there && entry->is_void)
     drop(entries_.find(key));
   else if (is_there)
