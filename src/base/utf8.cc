@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include <cstring>
+
 namespace codecfs {
 namespace {
 
@@ -61,7 +63,15 @@ void utf8_append(std::string& text, char32_t code_point) {
 }
 
 bool is_utf8(std::string_view text) {
+  constexpr uint64_t kNotAscii = 0x8080808080808080;
   while (!text.empty()) {
+    // Most texts are ASCII.
+    uint64_t eight = kNotAscii;
+    if (text.size() >= sizeof eight) std::memcpy(&eight, text.data(), sizeof eight);
+    if ((eight & kNotAscii) == 0) {
+      text.remove_prefix(sizeof eight);
+      continue;
+    }
     const size_t length = utf8_length(text);
     if (length == 0) return false;
     text.remove_prefix(length);

@@ -25,6 +25,19 @@ TEST(Utf8, RefusesWhatIsNoCharacter) {
     EXPECT_FALSE(is_utf8(bad)) << bad;
 }
 
+TEST(Utf8, WhereverItIsInALongText) {
+  for (size_t size = 1; size < 40; ++size) {
+    const std::string ascii(size, 'a');
+    EXPECT_TRUE(is_utf8(ascii));
+    for (size_t place = 0; place < size; ++place) {
+      std::string text = ascii;
+      text[place] = '\xfc';
+      EXPECT_FALSE(is_utf8(text)) << size << " " << place;
+      EXPECT_TRUE(is_utf8(std::string(ascii).replace(place, 1, "\u00fc\u20ac"))) << size << " " << place;
+    }
+  }
+}
+
 TEST(Utf8, WhatIsNoCodePointIsReplaced) {
   std::string text;
   utf8_append(text, 0xD800);
