@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <map>
 #include <set>
 #include <utility>
@@ -117,6 +118,11 @@ class DatasetComparison {
     for (const auto& [path, other] : others) {
       if (entries.contains(path) || is_below_unreadable(path)) continue;
       const Result<Entry> found = find_path(source, path);
+      const int code = found ? 0 : found.error().code;
+      if (code != 0 && code != ENOENT && code != ENOTDIR && code != ELOOP) {
+        not_known(path, found.error().reason);
+        unreadable_.insert(path);
+      }
       if (found && (found->kind == EntryKind::group || found->kind == EntryKind::variable))
         entries.emplace(path, *found);
     }

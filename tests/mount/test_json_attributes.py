@@ -1,5 +1,6 @@
 """Objects, and lists that HDF5 has no type for, as attributes of HDF5 files: JSON text that h5py reads, and the same objects again in every view."""
 
+import errno
 import json
 import os
 import subprocess
@@ -204,3 +205,22 @@ def test_a_list_that_names_what_is_no_json(tmp_path, mount):
         file.attrs["_codecfs_json_attributes"] = '["text", "number", "deep", "three", "absent"]'
     there = mount(tmp_path / "a.h5")
     assert attributes(there.path / ".zattrs") == {"text": "no JSON {", "number": "3", "deep": "[" * 100000, "three": 3}
+
+
+def test_a_list_that_cannot_be_read_is_not_replaced(tmp_path, mount):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["one"] = np.bytes_('{"a": 1}')
+        file.attrs["_codecfs_json_attributes"] = '["one"]'
+    whole = path.read_bytes()
+    assert whole.count(b"GCOL") == 1  # the heap that has texts of variable length
+    path.write_bytes(whole.replace(b"GCOL", b"gcol"))
+    with h5py.File(path) as file, pytest.raises(OSError):
+        file.attrs["_codecfs_json_attributes"]
+    there = mount(path)
+    for use in (there.path / ".zattrs").read_text, lambda: (there.path / ".zattrs").write_text('{"one": {"a": 1}, "two": {"b": 2}}'):
+        with pytest.raises(OSError) as caught:
+            use()
+        assert caught.value.errno == errno.EIO
+    there.close()
+    assert path.read_bytes() == whole.replace(b"GCOL", b"gcol")

@@ -392,7 +392,12 @@ Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRule
   const Result<std::vector<std::string>> names = attribute_names(holder);
   if (!names) return fail(names.error().code, "{}: {}", object, names.error().reason);
   AttributeCollector collector{rules, object, file_bytes};
-  if (std::ranges::find(*names, kJsonAttributes) != names->end()) collector.as_json = json_attributes(holder);
+  if (std::ranges::find(*names, kJsonAttributes) != names->end()) {
+    if (auto listed = json_attributes(holder))
+      collector.as_json = *std::move(listed);
+    else
+      log::warning("{}: attributes that are objects are shown as text: {}", object, listed.error().reason);
+  }
   for (const std::string& name : *names) collector.add(holder, name.c_str());
   return std::move(collector.attributes);
 }
@@ -407,9 +412,17 @@ std::set<std::string> parse_json_attributes(const Json& list) {
   return names;
 }
 
-std::set<std::string> json_attributes(hid_t holder) {
-  const std::string list = text_attribute(holder, kJsonAttributes);
-  return list.empty() ? std::set<std::string>() : parse_json_attributes(list);
+Result<std::set<std::string>> json_attributes(hid_t holder) {
+  const auto about = [](const Error& error) {
+    return fail(error.code, "attribute \"{}\": {}", kJsonAttributes, error.reason);
+  };
+  const htri_t exists = H5Aexists(holder, kJsonAttributes);
+  if (exists == 0) return std::set<std::string>();
+  const Handle attribute(exists > 0 ? H5Aopen(holder, kJsonAttributes, H5P_DEFAULT) : H5I_INVALID_HID);
+  if (!attribute) return about(fail_library(EIO, "cannot be opened").error());
+  const auto list = AttributeReader(attribute.get()).value(true);
+  if (!list) return about(list.error());
+  return *list ? parse_json_attributes(**list) : std::set<std::string>();
 }
 
 Json value_of_text(Json text) {

@@ -38,8 +38,9 @@ Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRule
 bool is_hidden_attribute(std::string_view name, const AttributeRules& rules);
 /// The value of an open attribute; none if it has no JSON form. EIO, EFBIG. Under a LibraryLock.
 Result<std::optional<Json>> read_attribute(hid_t attribute, const AttributeRules& rules);
-/// The names that `kJsonAttributes` lists, as views show them. Under a LibraryLock.
-std::set<std::string> json_attributes(hid_t holder);
+/// The names that `kJsonAttributes` lists, as views show them; none if there is no list. EIO, EFBIG if it cannot be
+/// read. Under a LibraryLock.
+Result<std::set<std::string>> json_attributes(hid_t holder);
 /// The names in such a list; none if it is damaged.
 std::set<std::string> parse_json_attributes(const Json& list);
 /// The object or list whose text an attribute on that list has; another value as it is.

@@ -25,8 +25,8 @@ constexpr uint64_t kOldHeaderLimit = 64'000;
 constexpr size_t kLongestName = 32'000;
 constexpr uint64_t kMessage = 256;  // estimated bytes of an attribute besides name and value
 
-constexpr std::array kAlwaysKept = {"_Netcdf4Dimid",  "_Netcdf4Coordinates", "_nc3_strict",  "_NCProperties",
-                                    "DIMENSION_LIST", "REFERENCE_LIST",      kJsonAttributes};
+constexpr std::array kAlwaysKept = {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",
+                                    "_NCProperties", "DIMENSION_LIST",      "REFERENCE_LIST"};
 
 bool is_kept(std::string_view name, const AttributeRules& rules) {
   return std::ranges::find(kAlwaysKept, name) != kAlwaysKept.end() || is_hidden_attribute(name, rules);
@@ -267,7 +267,7 @@ Result<AttributeChange> AttributeChange::prepare(hid_t holder, const AttributeRu
   if (holder >= 0) {
     CODECFS_ASSIGN(change.names_, attribute_names(holder));
     // Another program may have removed some of these attributes.
-    const std::set<std::string> listed = json_attributes(holder);
+    CODECFS_ASSIGN(const std::set<std::string> listed, json_attributes(holder));
     for (const std::string& name : change.names_)
       if (const std::string shown = escape_attribute_name(name); listed.contains(shown)) change.as_json_.insert(shown);
     change.old_header_ = header_version(holder) < 2;

@@ -42,8 +42,8 @@ class ExpectedObjects {
   ExpectedObjects& operator=(const ExpectedObjects&) = delete;
 
   /// Begins to request what is not under way, and was not taken a moment ago; drops what there is no memory for.
-  /// Does not wait. `most_bytes`: that each request should return; of larger ones
-  /// what there is no memory for is dropped when it comes.
+  /// Does not wait. `most_bytes`: that each request should return; larger objects are dropped when they come, if there
+  /// is no memory for them.
   void expect(std::span<const std::string> keys, uint64_t most_bytes);
   /// What was found of an expected object; waits for its request. None if it was not expected, or was written since:
   /// then the caller requests it. That there is no such object is told for 5 s. Errors are those of `get`, once; EINTR
