@@ -233,6 +233,16 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   return done;
 }
 
+/// Whether a variable has a dimension with a name that is not generated.
+bool names_dimensions(const DatasetInfo& info) {
+  return std::ranges::any_of(info.nodes, [](const InfoNode& node) {
+    if (!node.variable || !node.variable->facts || !node.variable->facts->dimensions) return false;
+    const Variable& facts = *node.variable->facts;
+    return std::ranges::any_of(named_dimensions(*facts.dimensions, phony_dimensions(facts.attributes)),
+                               [](const auto& name) { return name.has_value(); });
+  });
+}
+
 Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source, const std::string& name,
                                const std::string& destination, ConvertOptions options) {
   const DatasetFormat format = options.format;
@@ -263,7 +273,8 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
                           CODECFS_ASSIGN(target, make_directory_target(partial.path(), partial.is_of_this_boot()));
                           return target.get();
                         }
-                        if (!resumed) CODECFS_TRY(create_source(partial.path(), name_of(format)));
+                        if (!resumed)
+                          CODECFS_TRY(create_source(partial.path(), name_of(format), names_dimensions(info)));
                         if (!resumed && chmod(partial.path().c_str(), 0600) != 0)
                           return fail_errno(errno, "{}", partial.path());
                         CODECFS_ASSIGN(std::unique_ptr<Source> made, open_source(partial.path(), true));

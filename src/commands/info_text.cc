@@ -279,7 +279,8 @@ std::string variable_text(const InfoNode& node, const Variable& described, size_
   if (described.dimensions) {
     std::string names;
     for (const std::string& name : *described.dimensions) names += (names.empty() ? "" : ", ") + name;
-    add("dimensions", names);
+    const bool has_all = phony_dimensions(described.attributes).empty();
+    add("dimensions", has_all ? names : names + " (generated names)");
   }
   if (!described.max_shape.empty()) {
     std::string most;
@@ -303,8 +304,10 @@ std::string variable_text(const InfoNode& node, const Variable& described, size_
   for (const Error& missing : info.missing) add("missing", missing.reason);
   if (described.unreadable) add("unreadable", described.unreadable->reason);
   if (described.unreadable_attributes) add("attributes", described.unreadable_attributes->reason);
-  if (!described.attributes.empty()) text += "  attributes\n";
-  for (const Attribute& attribute : described.attributes)
+  std::vector<Attribute> attributes = described.attributes;
+  std::erase_if(attributes, [](const Attribute& attribute) { return attribute.name == kPhonyDimensions; });
+  if (!attributes.empty()) text += "  attributes\n";
+  for (const Attribute& attribute : attributes)
     text += wrap_to(fmt::format("    {} = {}", printable(attribute.name), printable(attribute_text(attribute.value))),
                     width, std::string(6, ' ')) +
             "\n";

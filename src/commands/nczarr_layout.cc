@@ -89,13 +89,14 @@ Result<> NczarrLayout::add_array(const std::string& path, ObjectId object) {
   if (variable.unreadable_attributes) return std::unexpected(*variable.unreadable_attributes);
   CODECFS_TRY(nczarr_texts::check_variable(is_text(variable) ? with_text_of(variable, 1) : variable));
   const std::vector<uint64_t>& shape = variable.grid.shape();
+  const std::set<std::string> phony = phony_dimensions(variable.attributes);
   for (size_t d = 0; d < shape.size(); ++d) {
     GroupDimension wanted{nczarr_texts::anonymous_dimension(shape[d]), shape[d], false};
     const auto names = names_of(variable);
     if (names && d < names->size() && (*names)[d]) wanted.name = *(*names)[d];
     wanted.is_unlimited = d < variable.max_shape.size() && !variable.max_shape[d];
     CODECFS_TRY(nczarr_texts::check_name(wanted.name));
-    CODECFS_ASSIGN(std::string path_of_dimension, reference(path, wanted));
+    CODECFS_ASSIGN(std::string path_of_dimension, reference(path, wanted, phony.contains(wanted.name)));
     array.references.push_back(std::move(path_of_dimension));
   }
   auto variable_of_netcdf = std::make_shared<Variable>(*with_fill_attribute(std::move(array.variable)));
@@ -106,7 +107,7 @@ Result<> NczarrLayout::add_array(const std::string& path, ObjectId object) {
 }
 
 /// The path of the dimension that a variable means, which is made if it is not there.
-Result<std::string> NczarrLayout::reference(const std::string& path, const GroupDimension& wanted) {
+Result<std::string> NczarrLayout::reference(const std::string& path, const GroupDimension& wanted, bool is_phony) {
   const std::string own = parent_of(path);
   for (std::string group = own;; group = parent_of(group)) {
     std::vector<GroupDimension>& there = dimensions_[group];
@@ -118,6 +119,7 @@ Result<std::string> NczarrLayout::reference(const std::string& path, const Group
     if (found != there.end() || group.empty()) break;  // another dimension
   }
   dimensions_[own].push_back(wanted);
+  if (is_phony) phony_[own].insert(wanted.name);
   return own + "/" + wanted.name;
 }
 
@@ -144,6 +146,8 @@ Result<std::string> NczarrLayout::zattrs_of(const std::string& path, std::vector
   nczarr_texts::Group group{{}, dimensions_.at(path), std::move(arrays), std::move(groups)};
   CODECFS_ASSIGN(group.attributes, source_->group_attributes(found->second));
   make_lists_of_netcdf(group.attributes);
+  if (const auto phony = phony_.find(path); phony != phony_.end())
+    group.attributes.push_back(phony_attribute(phony->second));
   return nczarr_texts::group_zattrs(group, path.empty());
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,10 +45,11 @@ class NczarrLayout {
   explicit NczarrLayout(Source& source) : source_(&source) {}
   Result<> add_group(const std::string& path, ObjectId group);
   Result<> add_array(const std::string& path, ObjectId object);
-  Result<std::string> reference(const std::string& path, const GroupDimension& wanted);
+  Result<std::string> reference(const std::string& path, const GroupDimension& wanted, bool is_phony);
 
   Source* source_;
   std::map<std::string, std::vector<GroupDimension>> dimensions_;  // by group
+  std::map<std::string, std::set<std::string>> phony_;             // those of them with generated names
   std::map<std::string, ObjectId> groups_;
   std::map<std::string, Array> arrays_;
 };

@@ -43,8 +43,10 @@ void Omissions::add_unequal_dimensions(const DatasetInfo& info) {
     if (!node.variable || !node.variable->facts || !node.variable->facts->dimensions || covers(path)) continue;
     const Variable& facts = *node.variable->facts;
     const std::string group = path.substr(0, path.rfind('/'));
-    for (size_t d = 0; d < facts.dimensions->size() && d < facts.grid.rank(); ++d) {
-      const std::string& name = (*facts.dimensions)[d];
+    const OptionalNames names = named_dimensions(*facts.dimensions, phony_dimensions(facts.attributes));
+    for (size_t d = 0; d < names.size() && d < facts.grid.rank(); ++d) {
+      if (!names[d]) continue;
+      const std::string& name = *names[d];
       const uint64_t length = facts.grid.shape()[d];
       const First& first = dimensions.try_emplace({group, name}, First{length, path}).first->second;
       if (first.length == length) continue;

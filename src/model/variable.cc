@@ -4,12 +4,34 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <sstream>
 
 #include "base/endian.h"
 #include "model/fill.h"
 #include "model/json.h"
 
 namespace codecfs {
+
+Attribute phony_attribute(const std::set<std::string>& names) {
+  std::string listed;
+  for (const std::string& name : names) listed += (listed.empty() ? "" : " ") + name;
+  return {kPhonyDimensions, Json(std::move(listed))};
+}
+
+std::set<std::string> phony_dimensions(std::span<const Attribute> attributes) {
+  const auto listed = std::ranges::find(attributes, kPhonyDimensions, &Attribute::name);
+  if (listed == attributes.end() || !listed->value->is_string()) return {};
+  std::istringstream words(listed->value->get<std::string>());
+  return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
+}
+
+OptionalNames named_dimensions(std::span<const std::string> names, const std::set<std::string>& phony) {
+  OptionalNames named;
+  for (const std::string& name : names)
+    named.push_back(phony.contains(name) ? std::nullopt : std::optional<std::string>(name));
+  return named;
+}
 
 std::optional<OptionalNames> names_of(const Variable& variable) {
   if (!variable.dimensions) return variable.some_dimensions;

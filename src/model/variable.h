@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -82,8 +84,10 @@ struct Variable {
   /// {"id": "vlen-utf8"} and similar for object types: decoded chunks still have this encoding. Else null.
   JsonValue object_codec;
 
-  std::vector<FilterStage> filters;   // stored pipeline, in the order of encoding, without the object codec
-  std::vector<Attribute> attributes;  // those that are shown, in the source's order, without _ARRAY_DIMENSIONS
+  std::vector<FilterStage> filters;  // stored pipeline, in the order of encoding, without the object codec
+  /// Those that are shown, in the source's order, without _ARRAY_DIMENSIONS; last `kPhonyDimensions`, if an HDF5 file
+  /// does not have the names of all dimensions.
+  std::vector<Attribute> attributes;
   // one name per dimension; none if the source does not store names, or not for all of them
   std::optional<std::vector<std::string>> dimensions;
   /// The paths of the dimensions to which an NCZarr array refers ("/g/x").
@@ -111,6 +115,16 @@ struct Variable {
 };
 
 using VariablePtr = std::shared_ptr<const Variable>;
+
+/// Lists, separated by spaces, the names of a variable's dimensions that codecfs generated because its HDF5 file has no
+/// names for them: xarray opens no variable without. Copies keep this attribute, so that the names do not become real
+/// dimensions when a copy is converted back; no HDF5 dataset stores it.
+inline constexpr char kPhonyDimensions[] = "_codecfs_phony_dimensions";
+Attribute phony_attribute(const std::set<std::string>& names);
+/// The names that this attribute lists; none if it does not exist.
+std::set<std::string> phony_dimensions(std::span<const Attribute> attributes);
+/// The names of a variable's dimensions, but for those which it lists as generated.
+OptionalNames named_dimensions(std::span<const std::string> names, const std::set<std::string>& phony);
 
 /// The names of all dimensions, or of some, or none.
 std::optional<OptionalNames> names_of(const Variable& variable);

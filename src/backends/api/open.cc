@@ -348,8 +348,8 @@ Result<ObjectPlace> object_to_write(const std::string& text) {
   return ObjectPlace{std::move(client), url.key};
 }
 
-Result<> create_source(const std::string& path, std::string_view format) {
-  if (format == "hdf5") return create_hdf5(path);
+Result<> create_source(const std::string& path, std::string_view format, bool as_netcdf) {
+  if (format == "hdf5") return create_hdf5(path, as_netcdf);
   if (format == "zarr") return create_zarr(path);
   if (format == "zarr3") return create_zarr3(path);
   if (format == "zip") return create_zarr_zip(path);

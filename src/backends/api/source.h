@@ -122,8 +122,9 @@ Result<SourceCheck> check_source(const std::string& path);
 Result<std::string> recover_source(const std::string& path);
 
 /// Creates an empty source, "hdf5", "zarr", "zarr3" (Zarr v3), "zip" (Zarr in a zip archive) or "nczarr" (Zarr v2 in
-/// netCDF-C's form). EEXIST if the path exists, EINVAL for another format.
-Result<> create_source(const std::string& path, std::string_view format);
+/// netCDF-C's form). `as_netcdf`: an HDF5 file is netCDF-4, and its attributes follow netCDF's rules. EEXIST if the
+/// path exists, EINVAL for another format.
+Result<> create_source(const std::string& path, std::string_view format, bool as_netcdf = true);
 /// The same at the URL of an object store, "zarr", "zarr3" or "nczarr". False if there is a store already; EEXIST if
 /// there are other objects; EROFS.
 Result<bool> create_remote_source(const std::string& url, std::string_view format);

@@ -47,6 +47,14 @@ void take_dimensions(const DirectoryState& group, Variable& variable) {
     variable.attributes.push_back({kDimensions, Json(*std::move(names))});
 }
 
+/// The dimensions of a group, but for those with generated names.
+Result<> define_dimensions(Source& source, ObjectId group, WrittenAttributes& written) {
+  const std::set<std::string> phony = phony_dimensions(written.attributes);
+  std::erase_if(written.defined, [&](const GroupDimension& one) { return phony.contains(one.name); });
+  std::erase_if(written.attributes, named(kPhonyDimensions));
+  return source.define_dimensions(group, written.defined);
+}
+
 }  // namespace
 
 /// Does what the text of a metadata file says.
@@ -135,7 +143,7 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
     }
     sort_dimensions(now, rank, has_names, *written);
   } else {
-    if (!written->defined.empty()) CODECFS_TRY(source.define_dimensions(node.object, written->defined));
+    if (!written->defined.empty()) CODECFS_TRY(define_dimensions(source, node.object, *written));
     CODECFS_ASSIGN(now, source.group_attributes(node.object));
     const bool stays_group = !mount_.overlay.state_of(node).hidden.contains(FileKind::zgroup);
     if (stays_group && written->dimensions)

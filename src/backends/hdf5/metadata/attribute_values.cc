@@ -24,8 +24,9 @@
 namespace codecfs::hdf5 {
 namespace {
 
-constexpr std::array kNetcdfHidden = {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",   "_NCProperties", "CLASS",
-                                      "NAME",          "DIMENSION_LIST",      "REFERENCE_LIST"};
+constexpr std::array kNetcdfHidden = {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",
+                                      "_NCProperties", "DIMENSION_LIST",      "REFERENCE_LIST"};
+constexpr std::array kScaleHidden = {"CLASS", "NAME", "REFERENCE_LIST"};
 
 template <class T>
 T load(const std::byte* from) {
@@ -362,9 +363,10 @@ Handle open_of_class(hid_t holder, const char* name, H5T_class_t wanted) {
 
 bool is_hidden_attribute(std::string_view name, const AttributeRules& rules) {
   if (name == kJsonAttributes) return true;
+  if (name == kPhonyDimensions) return !rules.group;     // follows from the names of the dimensions
   if (name == "_ARRAY_DIMENSIONS") return !rules.group;  // the dimensions are shown under this name
   if (rules.netcdf && std::ranges::find(kNetcdfHidden, name) != kNetcdfHidden.end()) return true;
-  return rules.scale && (name == "CLASS" || name == "NAME" || name == "REFERENCE_LIST");
+  return rules.scale && std::ranges::find(kScaleHidden, name) != kScaleHidden.end();
 }
 
 Result<std::optional<Json>> read_attribute(hid_t attribute, const AttributeRules& rules) {

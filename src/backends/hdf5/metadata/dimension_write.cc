@@ -53,23 +53,28 @@ Result<std::optional<DimensionWriter::Scale>> DimensionWriter::scale_in(hid_t gr
 
 Result<DimensionWriter::Plan> DimensionWriter::plan(ObjectId group, std::string_view name,
                                                     std::span<const Extent> extents,
-                                                    std::span<const std::string> names) {
+                                                    std::span<const std::optional<std::string>> names) {
   Plan plan;
   plan.group = group;
   plan.name = name;
-  for (const std::string& dimension : names)
-    if (!is_link_name(dimension) || netcdf_name(dimension).size() != dimension.size())
-      return fail(EINVAL, "\"{}\" cannot be the name of a dimension", dimension);
+  for (const std::optional<std::string>& dimension : names)
+    if (dimension && (!is_link_name(*dimension) || netcdf_name(*dimension).size() != dimension->size()))
+      return fail(EINVAL, "\"{}\" cannot be the name of a dimension", *dimension);
   if (extents.size() == 1 && names[0] == name) {
     CODECFS_TRY(plan_scale(plan, extents[0]));
     return plan;
   }
   for (size_t d = 0; d < extents.size(); ++d) {
-    const auto same = std::ranges::find(plan.dimensions, names[d], &Plan::Dimension::name);
+    if (!names[d]) {
+      plan.dimensions.push_back({"", extents[d], {}, false});
+      continue;
+    }
+    const std::string& wanted = *names[d];
+    const auto same = std::ranges::find(plan.dimensions, wanted, &Plan::Dimension::name);
     if (same != plan.dimensions.end() && !same->scale && same->extent.length != extents[d].length)
-      return fail(EINVAL, "the dimension \"{}\" cannot have both the lengths {} and {}", names[d], same->extent.length,
+      return fail(EINVAL, "the dimension \"{}\" cannot have both the lengths {} and {}", wanted, same->extent.length,
                   extents[d].length);
-    CODECFS_ASSIGN(auto dimension, plan_dimension(plan, names[d], extents[d]));
+    CODECFS_ASSIGN(auto dimension, plan_dimension(plan, wanted, extents[d]));
     plan.dimensions.push_back(std::move(dimension));
   }
   return plan;
@@ -224,7 +229,7 @@ Result<> DimensionWriter::define(ObjectId group, std::span<const GroupDimension>
 Result<std::string> DimensionWriter::apply(const Plan& plan, hid_t dataset, std::string link) {
   CODECFS_ASSIGN(const Handle group, tree_.open_with_path(plan.group));
   const bool changes = plan.scale || std::ranges::any_of(plan.dimensions, [](const Plan::Dimension& dimension) {
-                         return !dimension.scale || dimension.unused;
+                         return !dimension.name.empty() && (!dimension.scale || dimension.unused);
                        });
   if (changes) CODECFS_TRY(number_all());
   CODECFS_TRY(remove_attribute(dataset, kCoordinates));
@@ -232,7 +237,8 @@ Result<std::string> DimensionWriter::apply(const Plan& plan, hid_t dataset, std:
     CODECFS_TRY(make_scale(plan, group.get(), dataset, link));
   } else {
     if (!plan.dimensions.empty()) CODECFS_TRY(remove_attribute(dataset, kDimensionNumber));
-    for (size_t d = 0; d < plan.dimensions.size(); ++d) CODECFS_TRY(attach_scale(plan, d, group.get(), dataset, link));
+    for (size_t d = 0; d < plan.dimensions.size(); ++d)
+      if (!plan.dimensions[d].name.empty()) CODECFS_TRY(attach_scale(plan, d, group.get(), dataset, link));
   }
   dimensions_.forget_numbering();
   return link;

@@ -31,7 +31,7 @@ class DimensionWriter {
 
   struct Plan {
     struct Dimension {
-      std::string name;
+      std::string name;  // empty: it stays without name
       Extent extent;
       std::optional<uint64_t> scale;  // its address; none: must be created in the variable's group
       bool unused = false;            // the scale has another length but no users: must be replaced
@@ -42,9 +42,9 @@ class DimensionWriter {
     std::optional<uint64_t> replaced;  // and replaces this dimension without variable
     std::vector<Dimension> dimensions;
   };
-  /// Plans how a variable of this name in `group` gets these dimensions, one name per extent. EINVAL.
+  /// Plans how a variable of this name in `group` gets these dimensions, a name or none for each extent. EINVAL.
   Result<Plan> plan(ObjectId group, std::string_view name, std::span<const Extent> extents,
-                    std::span<const std::string> names);
+                    std::span<const std::optional<std::string>> names);
   /// The dimensions of which the group has neither a scale nor another member with the name. EINVAL.
   Result<std::vector<GroupDimension>> missing(ObjectId group, std::span<const GroupDimension> dimensions);
   /// Creates them, as dimensions without variable.

@@ -375,7 +375,7 @@ Result<std::vector<GroupDimension>> Dimensions::in_group(hid_t group) {
   return dimensions;
 }
 
-Result<std::vector<std::string>> Dimensions::names(ObjectId object, const Dataset& dataset) {
+Result<Dimensions::Names> Dimensions::names(ObjectId object, const Dataset& dataset) {
   const bool readable = recorder_.attributes(dataset.address()).has_value();
   std::vector<std::optional<std::string>> found(dataset.facts().grid.rank());
   const size_t rank = dataset.rank();
@@ -395,21 +395,24 @@ Result<std::vector<std::string>> Dimensions::names(ObjectId object, const Datase
       if (!found[d] && real != numbering().by_id.end()) found[d] = real->second;
     }
   }
+  Names names;
   if (std::ranges::any_of(found, unnamed)) {
     const auto numbered = numbering().by_dataset.find(tree_.address(object));
     for (size_t d = 0; d < found.size(); ++d) {
       if (found[d]) continue;
       if (numbered == numbering().by_dataset.end() || numbered->second.size() != found.size()) {
         found[d] = fmt::format("dim_{}", d);  // damaged: scales refer to nothing
+        names.phony.insert(*found[d]);
         continue;
       }
       const int id = numbered->second[d];
       const auto phony = numbering().phony.find(id);
-      found[d] = phony != numbering().phony.end() ? phony->second : numbering().by_id.at(id);
+      const bool is_phony = phony != numbering().phony.end();
+      found[d] = is_phony ? phony->second : numbering().by_id.at(id);
+      if (is_phony) names.phony.insert(*found[d]);
     }
   }
-  std::vector<std::string> names;
-  for (auto& name : found) names.push_back(std::move(*name));
+  for (auto& name : found) names.shown.push_back(std::move(*name));
   return names;
 }
 

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -45,8 +46,11 @@ class Dimensions {
 
   /// The dimensions that a group defines: its scales, in netCDF's order.
   Result<std::vector<GroupDimension>> in_group(hid_t group);
-  /// One name per dimension of dataset.facts().grid.
-  Result<std::vector<std::string>> names(ObjectId object, const Dataset& dataset);
+  struct Names {
+    std::vector<std::string> shown;  // one per dimension of dataset.facts().grid
+    std::set<std::string> phony;     // those of them that the file does not have
+  };
+  Result<Names> names(ObjectId object, const Dataset& dataset);
 
   /// The dimension ids that the file stores (_Netcdf4Dimid, _Netcdf4Coordinates).
   struct Numbers {

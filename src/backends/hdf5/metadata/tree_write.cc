@@ -209,7 +209,8 @@ Result<> TreeWriter::rename(ObjectId from, std::string_view name, ObjectId to, s
     if (from != to && !attached_scales(dataset->id(), dataset->rank()).empty()) {
       CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset->id()));
       CODECFS_ASSIGN(const auto names, dimensions_.names(member.entry.object, *dataset));
-      CODECFS_ASSIGN(plan, scales_.plan(to, netcdf_name(link), extents, names));
+      const OptionalNames named = named_dimensions(names.shown, names.phony);
+      CODECFS_ASSIGN(plan, scales_.plan(to, netcdf_name(link), extents, std::span(named).first(extents.size())));
     }
   }
   CODECFS_TRY(file_.allow_change(0));

@@ -165,6 +165,7 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
   if (!variable.fill_value.is_null() && !variable.is_fill_unmarked) fill = variable.fill;
   std::vector<Attribute> attributes;
   for (const Attribute& attribute : variable.attributes) {
+    if (attribute.name == kPhonyDimensions) continue;
     if (attribute.name != kFillAttribute) {
       attributes.push_back(attribute);
     } else if (variable.fill_value.is_null()) {
@@ -173,15 +174,17 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
       return fail(EINVAL, "the attribute _FillValue must be the fill_value of the variable");
     }
   }
-  CODECFS_ASSIGN(made.attributes, AttributeChange::prepare(H5I_INVALID_HID, {netcdf_, false}, name, attributes, {}));
-  if (fill) CODECFS_TRY(made.attributes.add_element(kFillAttribute, made.type.get(), *fill, text_of(*fill)));
-
   if (variable.dimensions && variable.grid.rank() > 0) {
     if (variable.dimensions->size() != variable.grid.rank())
       return fail(EINVAL, "{} names for {} dimensions", variable.dimensions->size(), variable.grid.rank());
-    CODECFS_ASSIGN(made.dimensions,
-                   scales_.plan(group, netcdf_name(made.link), extents_of(variable), *variable.dimensions));
+    const OptionalNames names = named_dimensions(*variable.dimensions, phony_dimensions(variable.attributes));
+    if (std::ranges::any_of(names, [](const auto& one) { return one.has_value(); })) {
+      CODECFS_ASSIGN(made.dimensions, scales_.plan(group, netcdf_name(made.link), extents_of(variable), names));
+    }
   }
+  const AttributeRules rules{netcdf_, made.dimensions && made.dimensions->scale};
+  CODECFS_ASSIGN(made.attributes, AttributeChange::prepare(H5I_INVALID_HID, rules, name, attributes, {}));
+  if (fill) CODECFS_TRY(made.attributes.add_element(kFillAttribute, made.type.get(), *fill, text_of(*fill)));
   return made;
 }
 
@@ -250,13 +253,16 @@ Result<AttributeChange> TreeWriter::plan_attributes(ObjectId object, const Datas
   std::vector<Attribute> others;
   std::optional<std::vector<std::byte>> fill;
   for (const Attribute& attribute : set) {
+    if (dataset != nullptr && attribute.name == kPhonyDimensions) continue;  // follows from the names
     if (dataset == nullptr || attribute.name != kFillAttribute) {
       others.push_back(attribute);
     } else {
       CODECFS_ASSIGN(fill, check_fill(*dataset, attribute, handle));
     }
   }
-  CODECFS_ASSIGN(AttributeChange change, AttributeChange::prepare(handle, rules, tree_.path(object), others, remove));
+  std::vector<std::string> removed(remove.begin(), remove.end());
+  if (dataset != nullptr) std::erase(removed, kPhonyDimensions);
+  CODECFS_ASSIGN(AttributeChange change, AttributeChange::prepare(handle, rules, tree_.path(object), others, removed));
   if (fill) {
     Handle type(H5Dget_type(handle));
     while (H5Tget_class(type.get()) == H5T_ARRAY) type = Handle(H5Tget_super(type.get()));
@@ -275,34 +281,55 @@ Result<> TreeWriter::set_attributes(ObjectId object, const Dataset* dataset, std
 }
 
 Result<std::optional<DimensionWriter::Plan>> TreeWriter::plan_dimensions(ObjectId variable, const Dataset& dataset,
-                                                                         std::span<const std::string> names) {
+                                                                         std::span<const std::string> names,
+                                                                         const std::set<std::string>& phony) {
   const size_t shown_rank = dataset.facts().grid.rank();
   if (names.size() != shown_rank)
     return fail(EINVAL, "{}: {} names for {} dimensions", dataset.name(), names.size(), shown_rank);
   const size_t rank = dataset.rank();
-  // A shown name may be inferred from the length alone; a generated one is not a name.
-  const auto is_made_up = [](const std::string& name) { return name.starts_with("phony_dim_"); };
+  OptionalNames wanted = named_dimensions(names, phony);
+  const bool is_scale = is_dimension_scale(dataset.id());
   const auto scales = attached_scales(dataset.id(), rank);
+  const auto is_attached = [&](size_t d) { return !scales.empty() && !scales[d].empty(); };
   const bool attached = !scales.empty() && std::ranges::all_of(scales, [](const auto& at) { return !at.empty(); });
-  const bool stays_if_equal =
-      rank == 0 || attached || is_dimension_scale(dataset.id()) || std::ranges::any_of(names, is_made_up);
+  const auto is_unnamed = [](const auto& name) { return !name.has_value(); };
+  if (std::ranges::all_of(wanted, is_unnamed) && rank == shown_rank && rank > 0 && scales.empty() && !is_scale)
+    return std::optional<DimensionWriter::Plan>();
+  // A shown name may be inferred from the length alone; a generated one is not a name.
+  const auto is_generated = [](const std::string& name) { return name.starts_with("phony_dim_"); };
+  const bool stays_if_equal = rank == 0 || attached || is_scale || std::ranges::any_of(names, is_generated);
   // Names that the file does not store are found by a walk through all of it: not where they do not matter, as for each
   // new variable that gets its dimensions.
   std::vector<std::string> shown;
   if (stays_if_equal || shown_rank > rank) {
-    CODECFS_ASSIGN(shown, dimensions_.names(variable, dataset));
+    CODECFS_ASSIGN(auto found, dimensions_.names(variable, dataset));
+    shown = std::move(found.shown);
   }
   if (stays_if_equal && std::ranges::equal(names, shown)) return std::optional<DimensionWriter::Plan>();
   for (size_t d = rank; d < names.size(); ++d)
     if (names[d] != shown[d])
       return fail(EINVAL, "{}: dimension {} belongs to the type of its elements and has no name in HDF5",
                   dataset.name(), d);
-  if (is_dimension_scale(dataset.id()))
+  if (is_scale)
     return fail(EINVAL, "{}: it is the coordinate variable of the dimension \"{}\"; rename the variable instead",
                 dataset.name(), shown[0]);
+  for (size_t d = 0; d < rank; ++d) {
+    if (wanted[d] || !is_attached(d)) continue;
+    if (shown.empty() || names[d] != shown[d])
+      return fail(EINVAL, "{}: dimension {} has a name in the file, and \"{}\" is generated", dataset.name(), d,
+                  names[d]);
+    wanted[d] = names[d];
+  }
   CODECFS_ASSIGN(const std::vector<Extent> extents, hdf5::extents_of(dataset.id()));
-  auto plan = scales_.plan(tree_.parent(variable), netcdf_name(tree_.link_name(variable)), extents, names.first(rank));
+  auto plan = scales_.plan(tree_.parent(variable), netcdf_name(tree_.link_name(variable)), extents,
+                           std::span(wanted).first(rank));
   if (!plan) return fail(plan.error().code, "{}: {}", dataset.name(), plan.error().reason);
+  if (plan->scale)
+    for (const char* const name : {"CLASS", "NAME"})
+      if (H5Aexists(dataset.id(), name) > 0)
+        return fail(EINVAL,
+                    "{}: as the coordinate variable of a dimension it cannot have the attribute \"{}\": remove it",
+                    dataset.name(), name);
   return std::optional(*std::move(plan));
 }
 
@@ -314,7 +341,7 @@ Result<> TreeWriter::carry_out_naming(ObjectId variable, const Dataset& dataset,
 }
 
 Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, std::span<const std::string> names) {
-  CODECFS_ASSIGN(const auto plan, plan_dimensions(variable, dataset, names));
+  CODECFS_ASSIGN(const auto plan, plan_dimensions(variable, dataset, names, {}));
   if (!plan) return {};
   CODECFS_TRY(file_.allow_change(0));
   return done(carry_out_naming(variable, dataset, *plan), false);
@@ -322,7 +349,7 @@ Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, s
 
 Result<> TreeWriter::set_metadata(ObjectId variable, const Dataset& dataset, std::span<const std::string> dimensions,
                                   std::span<const Attribute> set, std::span<const std::string> remove) {
-  CODECFS_ASSIGN(const auto plan, plan_dimensions(variable, dataset, dimensions));
+  CODECFS_ASSIGN(const auto plan, plan_dimensions(variable, dataset, dimensions, phony_dimensions(set)));
   CODECFS_ASSIGN(const AttributeChange change,
                  plan_attributes(variable, &dataset, set, remove, dataset.id(), plan && plan->scale));
   if (!plan && change.empty()) return {};

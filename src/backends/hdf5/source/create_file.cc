@@ -1,4 +1,4 @@
-// Creates an empty HDF5 file, in netCDF-4 form from the start.
+// Creates an empty HDF5 file, which may be netCDF-4 from the start.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -43,7 +43,7 @@ Result<> mark_as_netcdf(hid_t file) {
 }
 
 // The newest format version that libhdf5 1.8 reads, as netCDF-C chooses it.
-Result<> write_empty(const std::string& path) {
+Result<> write_empty(const std::string& path, bool as_netcdf) {
   const hdf5::LibraryLock lock;
   constexpr unsigned kOrdered = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
@@ -55,14 +55,14 @@ Result<> write_empty(const std::string& path) {
   H5Pset_obj_track_times(creation.get(), false);
   Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
   if (!file) return fail_library(EIO, "{}", path);
-  CODECFS_TRY(mark_as_netcdf(file.get()));
+  if (as_netcdf) CODECFS_TRY(mark_as_netcdf(file.get()));
   if (!file.close()) return fail_library(EIO, "{}: closing it", path);
   return {};
 }
 
 }  // namespace
 
-Result<> create_hdf5(const std::string& path) {
+Result<> create_hdf5(const std::string& path, bool as_netcdf) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) == 0) return fail_errno(EEXIST, "{}", path);
   FileIo& io = real_file_io();
@@ -73,7 +73,7 @@ Result<> create_hdf5(const std::string& path) {
   const mode_t mask = ::umask(0);
   ::umask(mask);
   CODECFS_ASSIGN(const File made, io.create(directory, temporary, kMode & ~mask));
-  Result<> result = write_empty(hdf5::name_of_open(made));
+  Result<> result = write_empty(hdf5::name_of_open(made), as_netcdf);
   if (result) result = io.sync(made);
   if (result) result = check_name(directory, temporary, made);
   if (result) result = io.move(directory, temporary, directory, name);

@@ -121,7 +121,10 @@ class Hdf5Source final : public IsolatedSource {
         variable->unreadable_attributes = std::move(attributes.error());
       else
         return pass_on(attributes);
-      CODECFS_ASSIGN(variable->dimensions, mounted_.dimensions->names(id, dataset));
+      CODECFS_ASSIGN(auto names, mounted_.dimensions->names(id, dataset));
+      if (!names.phony.empty() && !variable->unreadable_attributes)
+        variable->attributes.push_back(phony_attribute(names.phony));
+      variable->dimensions = std::move(names.shown);
       return VariablePtr(std::move(variable));
     });
   }

@@ -24,6 +24,6 @@ Result<SourceCheck> check_hdf5_log(const std::string& path);
 Result<std::string> recover_hdf5_log(const std::string& path);
 
 /// See create_source() of source.h.
-Result<> create_hdf5(const std::string& path);
+Result<> create_hdf5(const std::string& path, bool as_netcdf = true);
 
 }  // namespace codecfs

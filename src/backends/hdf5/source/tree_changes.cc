@@ -132,7 +132,8 @@ Result<> TreeChanges::resize(ObjectId id, std::span<const uint64_t> shape) {
 Result<std::vector<std::string>> TreeChanges::dimension_names(ObjectId id) {
   return datasets_.with(id, [&](const Dataset& dataset) -> Result<std::vector<std::string>> {
     const LibraryLock lock;
-    return mounted_.dimensions->names(id, dataset);
+    CODECFS_ASSIGN(auto names, mounted_.dimensions->names(id, dataset));
+    return std::move(names.shown);
   });
 }
 
