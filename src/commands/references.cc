@@ -53,6 +53,15 @@ Json zarray_for_readers(const Variable& variable, const std::vector<FilterStage>
   return zarray;
 }
 
+/// Without a _FillValue that repeats the fill_value, as kerchunk has it: VirtualiZarr 2.8 takes one that is a number
+/// for the base64 text of Zarr v3.
+Json zattrs_for_readers(const Variable& variable) {
+  Json zattrs = fs::zattrs_json(variable);
+  for (const Attribute& attribute : variable.attributes)
+    if (fs::repeats_fill(variable, attribute)) zattrs.erase(attribute.name);
+  return zattrs;
+}
+
 class Collector {
  public:
   Collector(TreeFiles& tree, ReferenceSink& sink)
@@ -91,7 +100,7 @@ class Collector {
     CODECFS_ASSIGN(const fs::Place place, tree_.filesystem().context().nodes.at(ino));
     CODECFS_ASSIGN(const fs::EncodedFormPtr form, tree_.filesystem().forms().of(*place.node));
     CODECFS_ASSIGN(const bool is_contiguous, is_one_place(entry, *described, *form));
-    CODECFS_TRY(sink_.add_document(directory + ".zattrs", fs::zattrs_json(*described)));
+    CODECFS_TRY(sink_.add_document(directory + ".zattrs", zattrs_for_readers(*described)));
     if (is_contiguous) return add_contiguous(path, directory, entry, *described, form->chain);
     CODECFS_TRY(sink_.add_document(directory + ".zarray", zarray_for_readers(*described, form->chain)));
     const bool has_places = form->as_stored && described->storage == Storage::chunked;

@@ -70,8 +70,18 @@ Json zattrs_json(std::span<const Attribute> attributes) {
   return json;
 }
 
+bool repeats_fill(const Variable& variable, const Attribute& attribute) {
+  if (attribute.name != kFillAttribute || variable.fill_value.is_null()) return false;
+  const Json& value = attribute.value;
+  const auto element = fill_bytes(variable.type, value.is_array() && value.size() == 1 ? value[0] : value);
+  return element && *element == variable.fill;
+}
+
 Json zattrs_json(const Variable& variable) {
   Json json = zattrs_json(std::span(variable.attributes));
+  if (!variable.dimension_paths && variable.type.kind == TypeKind::floating && variable.fill_value->is_string() &&
+      std::ranges::any_of(variable.attributes, [&](const Attribute& one) { return repeats_fill(variable, one); }))
+    json.erase(kFillAttribute);
   if (variable.dimensions) json["_ARRAY_DIMENSIONS"] = *variable.dimensions;
   if (!variable.dimension_paths) return json;
   put_types(json, variable.attributes);

@@ -17,8 +17,11 @@ namespace codecfs::fs {
 Json zarray_json(const Variable& variable);
 /// The same for chunks that are encoded with this pipeline of codecs.
 Json zarray_json(const Variable& variable, std::span<const FilterStage> chain);
+/// Whether this is the attribute _FillValue, with the fill_value of .zarray, from which readers of Zarr v2 take it.
+bool repeats_fill(const Variable& variable, const Attribute& attribute);
 /// Attributes with "_ARRAY_DIMENSIONS" last. Of an NCZarr array with what netCDF-C adds, so that it reads a copy with
-/// all types.
+/// all types. Elsewhere without a _FillValue that is NaN or infinite and repeats the fill_value: JSON has no such
+/// numbers.
 Json zattrs_json(const Variable& variable);
 Json zattrs_json(std::span<const Attribute> attributes);
 /// Adds what Zarr has no form for and a new variable of HDF5 or NCZarr can have: types of attributes and the dimensions
