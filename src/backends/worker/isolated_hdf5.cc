@@ -16,6 +16,7 @@
 #include "backends/worker/known_layouts.h"
 #include "backends/worker/started_ahead.h"
 #include "backends/worker/stored_bytes.h"
+#include "backends/worker/whole_chunks.h"
 #include "backends/worker/worker_client.h"
 #include "backends/worker/worker_session.h"
 #include "base/lru_map.h"
@@ -115,22 +116,19 @@ class IsolatedHdf5 final : public Source {
   Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override;
   Result<std::optional<Buffer>> read_part(ObjectId id, uint64_t number, uint64_t offset, uint64_t size) override;
   Result<> expect(ObjectId id, std::span<const uint64_t> numbers) override;
-  Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override {
-    CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
-    if (found.place.kind == hdf5::StoredPlace::Kind::encoded && found.place.is_exact) {
-      CODECFS_ASSIGN(const bool is_passed, has_common_form(id, found));
-      if (!is_passed) return std::nullopt;
-      CODECFS_ASSIGN(auto bytes, read_place(found));
-      if (bytes) return bytes;
-    }
-    return client_.call<std::optional<Buffer>>(Call::read_stored, id, number);
-  }
+  Result<std::optional<Buffer>> read_stored(ObjectId id, uint64_t number) override;
   Result<std::optional<uint64_t>> stored_bytes(ObjectId id, uint64_t number) override {
     CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
     if (!found.place.is_exact) return std::nullopt;
     CODECFS_ASSIGN(const bool is_passed, has_common_form(id, found));
     if (!is_passed) return std::nullopt;
-    return found.place.size;
+    // Of a file in an object store, read_stored() finds out.
+    if (!found.place.may_be_short || bytes_.reads_at_once() != 0) return found.place.size;
+    if (const auto known = wholes_.find(id, number, found))
+      return *known ? std::optional(found.place.size) : std::nullopt;
+    CODECFS_ASSIGN(const auto stored, read_stored(id, number));
+    if (!stored) return std::nullopt;
+    return stored->size();
   }
 
   // --- writing
@@ -354,8 +352,10 @@ class IsolatedHdf5 final : public Source {
 
   /// Whether readers of Zarr decode the stored bytes, too.
   Result<bool> has_common_form(ObjectId id, const ChunkIndex::Found& found);
+  Result<bool> is_whole(ObjectId id, uint64_t number, const ChunkIndex::Found& found, Bytes stored);
   Result<std::optional<Buffer>> read_place(const ChunkIndex::Found& found) const;
-  Result<std::optional<Buffer>> read_directly(const ChunkIndex::Found& found, const hdf5::ChunkLayout& layout) const;
+  Result<std::optional<Buffer>> read_directly(const ChunkIndex::Found& found, const hdf5::ChunkLayout& layout,
+                                              uint64_t number) const;
 
   HeldWrites held_;
   WorkerClient client_;  // uses `held_`
@@ -363,6 +363,7 @@ class IsolatedHdf5 final : public Source {
   std::shared_ptr<ChunkRanges> ranges_;
   std::unique_ptr<ChunkIndex> index_;
   KnownLayouts layouts_{client_};
+  WholeChunks wholes_;
   std::atomic<uint64_t> changes_ = 0;                     // of the tree and of pipelines, begun and ended
   LruMap<ObjectId, uint64_t> writable_{kKnownVariables};  // variables that were writable, and `changes_` then
   std::atomic<bool> begun_ = false;
@@ -414,6 +415,35 @@ Result<bool> IsolatedHdf5::has_common_form(ObjectId id, const ChunkIndex::Found&
   return is_read && filters::has_common_form(facts.filters, filters::shape_of_chunk(facts), head, found.place.size);
 }
 
+Result<std::optional<Buffer>> IsolatedHdf5::read_stored(ObjectId id, uint64_t number) {
+  CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
+  if (found.place.kind == Kind::encoded && found.place.is_exact) {
+    CODECFS_ASSIGN(const bool is_passed, has_common_form(id, found));
+    if (!is_passed) return std::nullopt;
+    CODECFS_ASSIGN(auto bytes, read_place(found));
+    if (bytes) {
+      CODECFS_ASSIGN(const bool is_complete, is_whole(id, number, found, bytes->bytes()));
+      if (is_complete) return bytes;
+      if (bytes_.reads_at_once() == 0) return std::nullopt;
+      return fail(EIO,
+                  "it is stored only as far as the array reaches, which readers of Zarr do not decode: read it in the "
+                  "decoded view, or from a copy of the file on this machine");
+    }
+  }
+  return client_.call<std::optional<Buffer>>(Call::read_stored, id, number);
+}
+
+/// Whether the bytes decode to a whole chunk: at the edge, only the part in the array may be stored.
+Result<bool> IsolatedHdf5::is_whole(ObjectId id, uint64_t number, const ChunkIndex::Found& found, Bytes stored) {
+  if (!found.place.may_be_short) return true;
+  if (const auto known = wholes_.find(id, number, found)) return *known;
+  CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.numbered(id, found.layout));
+  if (!known) return false;
+  const bool is_whole = known->second.is_whole(stored, found.place.filter_mask, number);
+  wholes_.put(id, number, found, is_whole);
+  return is_whole;
+}
+
 // None if the bytes are no longer there.
 Result<std::optional<Buffer>> IsolatedHdf5::read_place(const ChunkIndex::Found& found) const {
   CODECFS_ASSIGN(auto bytes, bytes_.read(found.place.offset, found.place.size));
@@ -435,12 +465,12 @@ Result<> IsolatedHdf5::expect(ObjectId id, std::span<const uint64_t> numbers) {
 }
 
 Result<std::optional<Buffer>> IsolatedHdf5::read_directly(const ChunkIndex::Found& found,
-                                                          const hdf5::ChunkLayout& layout) const {
+                                                          const hdf5::ChunkLayout& layout, uint64_t number) const {
   const Variable& facts = layout.facts();
   if (found.place.kind == Kind::encoded) {
     CODECFS_ASSIGN(auto stored, read_place(found));
     if (!stored) return std::nullopt;
-    CODECFS_ASSIGN(Buffer decoded, layout.decode(*std::move(stored), found.place.filter_mask));
+    CODECFS_ASSIGN(Buffer decoded, layout.decode(*std::move(stored), found.place.filter_mask, number));
     return decoded;
   }
   if (!facts.chunk_bytes || found.place.size > *facts.chunk_bytes) return std::nullopt;
@@ -493,14 +523,14 @@ Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
       return fail(error.code, "{}: chunk {}: {}", name, decoder.facts().grid.name_of(number), error.reason);
     };
     if (!fetched) {
-      auto read = read_directly(found, decoder);
+      auto read = read_directly(found, decoder, number);
       if (!read) return say_where(read.error());
       if (*read) return DecodedChunk{**std::move(read), found.place.size};
       continue;  // changed meanwhile
     }
     filters::EncodedChunk& stored = fetched->encoded;
     const uint64_t size = stored.bytes.size();
-    auto decoded = decoder.decode(std::move(stored.bytes), stored.filter_mask);
+    auto decoded = decoder.decode(std::move(stored.bytes), stored.filter_mask, number);
     if (!decoded) return say_where(decoded.error());
     return DecodedChunk{*std::move(decoded), size};
   }

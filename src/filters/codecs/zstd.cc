@@ -18,7 +18,8 @@ namespace {
 Result<Buffer> decode(const Buffer& in, const SizeBound& bound) {
   CODECFS_ASSIGN(const std::optional<uint64_t> told, zstd_content_size(in.bytes()));
   if (told && *told > bound.max) return too_large(bound);
-  const SizeBound limit = told && !bound.exact ? SizeBound{.max = *told, .exact = std::nullopt} : bound;
+  const SizeBound limit =
+      told && !bound.exact ? SizeBound{.max = *told, .exact = std::nullopt, .is_usual = bound.is_usual} : bound;
   return decode_whole(limit, in.size(), [&](MutableBytes room) { return zstd_decode(in.bytes(), room); });
 }
 

@@ -25,8 +25,10 @@ namespace codecfs::filters {
 struct SizeBound {
   uint64_t max = 0;                    // bytes; upper bound
   std::optional<uint64_t> exact = {};  // bytes; set if the size is known exactly (then equal to max)
+  bool is_usual = false;               // most data of this kind has `max` bytes, so decoders allocate them at once
 
-  static SizeBound exactly(uint64_t bytes) { return {bytes, bytes}; }
+  static SizeBound exactly(uint64_t bytes) { return {.max = bytes, .exact = bytes}; }
+  static SizeBound usually(uint64_t bytes) { return {.max = bytes, .exact = std::nullopt, .is_usual = true}; }
 };
 
 /// A chunk as a filter encodes it: for the first filter, as the last one has decoded it.

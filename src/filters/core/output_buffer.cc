@@ -17,7 +17,7 @@ constexpr uint64_t kMaxRatio = 32768;
 }  // namespace
 
 size_t first_room(const SizeBound& bound, size_t input_size) {
-  if (bound.exact) return *bound.exact;
+  if (bound.exact || bound.is_usual) return bound.max;
   return std::min<uint64_t>(bound.max, std::max(kFirstRoom, input_size * 4));
 }
 

@@ -143,9 +143,22 @@ Result<Pipeline> Pipeline::make(std::span<const FilterStage> chain, const ChunkS
   return fail(EINVAL, "the filters of a variable cannot be read: {}", e.what());
 }
 
-Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask) const try {
+Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask) const {
+  return decode_within(std::move(stored), filter_mask,
+                       chunk_.bytes ? SizeBound::exactly(*chunk_.bytes) : SizeBound{max_chunk_bytes(), std::nullopt});
+}
+
+Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask, uint64_t least) const {
+  if (!chunk_.bytes || least >= *chunk_.bytes) return decode(std::move(stored), filter_mask);
+  Result<Buffer> decoded = decode_within(std::move(stored), filter_mask, SizeBound::usually(*chunk_.bytes));
+  if (decoded && decoded->size() < least)
+    return fail(EIO, "decoded to {} bytes, not {}, and the array has {} of them", decoded->size(), *chunk_.bytes,
+                least);
+  return decoded;
+}
+
+Result<Buffer> Pipeline::decode_within(Buffer stored, uint32_t filter_mask, const SizeBound& chunk) const try {
   const auto applied = [&](size_t i) { return (filter_mask >> i & 1) == 0; };
-  const SizeBound chunk = chunk_.bytes ? SizeBound::exactly(*chunk_.bytes) : SizeBound{max_chunk_bytes(), std::nullopt};
 
   std::array<SizeBound, kMaxStages> decoded;  // bounds for the decoded output of stage i
   SizeBound bound = chunk;
@@ -167,6 +180,7 @@ Result<Buffer> Pipeline::decode(Buffer stored, uint32_t filter_mask) const try {
   }
   if (chunk.exact && buffer.size() != *chunk.exact)
     return fail(EIO, "decoded to {} bytes, not {}", buffer.size(), *chunk.exact);
+  if (buffer.size() > chunk.max) return fail(EIO, "decoded to {} bytes, more than {}", buffer.size(), chunk.max);
   return buffer;
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "no memory to decode a chunk");

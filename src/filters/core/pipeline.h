@@ -39,6 +39,9 @@ class Pipeline {
   /// chunk's size, or within most_of_plugin(): EIO if a stage's output exceeds what its encoder can have received, or
   /// if the final size is not ChunkShape::bytes.
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask = 0) const;
+  /// The same for a chunk at the edge of an array, as HDF5 reads it: the result may be shorter than a chunk, but not
+  /// than `least` bytes.
+  Result<Buffer> decode(Buffer stored, uint32_t filter_mask, uint64_t least) const;
 
   /// Encodes a chunk of ChunkShape::bytes bytes with all filters in order. As in HDF5, an optional filter is skipped if
   /// its encoder does not take the data (EINVAL, ENOTSUP), and never because of the size that it returns; Zarr has no
@@ -51,6 +54,7 @@ class Pipeline {
 
  private:
   struct Stage;
+  Result<Buffer> decode_within(Buffer stored, uint32_t filter_mask, const SizeBound& chunk) const;
   std::vector<std::shared_ptr<const Stage>> stages_;
   ChunkShape chunk_;
   bool has_plugin_ = false;

@@ -153,7 +153,7 @@ SizeBound compressed_size(const SizeBound& decoded) {
 std::function<SizeBound(const SizeBound&)> adds_bytes(uint64_t bytes) {
   return [bytes](const SizeBound& decoded) -> SizeBound {
     if (decoded.exact) return SizeBound::exactly(*decoded.exact + bytes);
-    return {.max = decoded.max + bytes, .exact = std::nullopt};
+    return {.max = decoded.max + bytes, .exact = std::nullopt, .is_usual = decoded.is_usual};
   };
 }
 

@@ -43,6 +43,15 @@ bool EdgeChunks::is_edge(size_t dimension, uint64_t at) const {
   return raw_partial_ && before < after && before % chunk != 0 && at == before / chunk;
 }
 
+/// Whether the part of the chunk that is in the array changes.
+bool EdgeChunks::is_moved(size_t dimension, uint64_t at) const {
+  const uint64_t chunk = after_.chunks()[dimension];
+  const uint64_t before = before_.shape()[dimension];
+  const uint64_t after = after_.shape()[dimension];
+  const uint64_t edge = std::min(before, after);
+  return before != after && edge % chunk != 0 && at == edge / chunk;
+}
+
 bool EdgeChunks::contains(std::span<const uint64_t> at) const {
   for (size_t d = 0; d < at.size(); ++d)
     if (is_edge(d, at[d])) return true;
@@ -50,13 +59,13 @@ bool EdgeChunks::contains(std::span<const uint64_t> at) const {
 }
 
 // Dimension by dimension; a chunk at several edges is visited once, for the first of them.
-Result<> EdgeChunks::for_each(const std::function<Result<>(std::span<const uint64_t>)>& visit) const {
+Result<> EdgeChunks::for_each(bool (EdgeChunks::*is_visited)(size_t, uint64_t) const, const Visit& visit) const {
   const size_t rank = after_.rank();
   std::vector<uint64_t> common(rank);
   for (size_t d = 0; d < rank; ++d) common[d] = std::min(before_.cells()[d], after_.cells()[d]);
   for (size_t d = 0; d < rank; ++d) {
     if (common[d] == 0) return {};
-    if (!is_edge(d, common[d] - 1)) continue;
+    if (!(this->*is_visited)(d, common[d] - 1)) continue;
     std::vector<uint64_t> cells = common;
     cells[d] = 1;
     CODECFS_ASSIGN(const ChunkGrid plane, ChunkGrid::make(cells, std::vector<uint64_t>(rank, 1)));
@@ -64,9 +73,9 @@ Result<> EdgeChunks::for_each(const std::function<Result<>(std::span<const uint6
     for (uint64_t number = 0; number < plane.count(); ++number) {
       plane.coordinates_of(number, at);
       at[d] = common[d] - 1;
-      bool is_visited = false;
-      for (size_t earlier = 0; earlier < d; ++earlier) is_visited |= is_edge(earlier, at[earlier]);
-      if (!is_visited) CODECFS_TRY(visit(at));
+      bool was_visited = false;
+      for (size_t earlier = 0; earlier < d; ++earlier) was_visited |= (this->*is_visited)(earlier, at[earlier]);
+      if (!was_visited) CODECFS_TRY(visit(at));
     }
   }
   return {};
@@ -94,10 +103,16 @@ EdgeChunks::Content EdgeChunks::content_of(std::span<const uint64_t> at, Bytes c
   return content;
 }
 
+Result<> EdgeChunks::complete(Dataset& dataset) const {
+  if (!dataset.is_direct()) return {};
+  return for_each(&EdgeChunks::is_moved,
+                  [&](std::span<const uint64_t> at) { return dataset.store_whole(before_.number_of(at)); });
+}
+
 Result<> EdgeChunks::note(const Dataset& dataset) {
   if (dataset.facts().filters.empty()) return {};
   std::optional<Dataset::FileForm> form;
-  return for_each([&](std::span<const uint64_t> at) -> Result<> {
+  return for_each(&EdgeChunks::is_edge, [&](std::span<const uint64_t> at) -> Result<> {
     CODECFS_ASSIGN(const ChunkInfo info, dataset.locate(before_.number_of(at)));
     if (!info.stored) return {};
     if (!form) {

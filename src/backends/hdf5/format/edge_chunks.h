@@ -7,8 +7,12 @@
 // it has applied: the chunk then decodes to garbage, or not at all. So note() records the content of these chunks, and
 // repair() decodes each afterwards and corrects its mask.
 //
+// Of a chunk at the edge, a writer may have stored only the part inside the array. libhdf5 reads that into a buffer of
+// this size, and fills it, or reads elements that become part of the array, beyond its end. So complete() stores such
+// chunks whole before the change.
+//
 //   EdgeChunks edges(dataset.facts().grid, wanted, raw_partial);
-//   edges.note(dataset); H5Dset_extent(...); edges.repair(dataset as reopened);
+//   edges.complete(dataset); edges.note(dataset); H5Dset_extent(...); edges.repair(dataset as reopened);
 
 #include <cstdint>
 #include <functional>
@@ -29,6 +33,8 @@ class EdgeChunks {
 
   /// Whether libhdf5 re-encodes the chunk at these coordinates.
   [[nodiscard]] bool contains(std::span<const uint64_t> at) const;
+  /// Under a LibraryRead. EOPNOTSUPP: a chunk without filters cannot be stored whole.
+  Result<> complete(Dataset& dataset) const;
   /// Decodes the stored ones among them. Under a LibraryRead. EIO: one is damaged; EOPNOTSUPP: one has a filter mask,
   /// and only libhdf5 implements its filters.
   Result<> note(const Dataset& dataset);
@@ -47,8 +53,10 @@ class EdgeChunks {
     uint64_t checksum = 0;
     bool is_filled = true;  // all other elements are fill
   };
+  using Visit = std::function<Result<>(std::span<const uint64_t>)>;
   [[nodiscard]] bool is_edge(size_t dimension, uint64_t at) const;
-  Result<> for_each(const std::function<Result<>(std::span<const uint64_t>)>& visit) const;
+  [[nodiscard]] bool is_moved(size_t dimension, uint64_t at) const;
+  Result<> for_each(bool (EdgeChunks::*is_visited)(size_t, uint64_t) const, const Visit& visit) const;
   [[nodiscard]] Content content_of(std::span<const uint64_t> at, Bytes chunk, const Dataset::FileForm& form) const;
   Result<> note(const Dataset& dataset, const Dataset::FileForm& form, std::span<const uint64_t> at);
   Result<> repair(Dataset& dataset, const Dataset::FileForm& form, const Chunk& chunk) const;

@@ -50,7 +50,7 @@ class TreeWriter {
   /// Both as one change.
   Result<> set_metadata(ObjectId variable, const Dataset& dataset, std::span<const std::string> dimensions,
                         std::span<const Attribute> set, std::span<const std::string> remove);
-  Result<> resize(const Dataset& dataset, std::span<const uint64_t> shape);
+  Result<> resize(Dataset& dataset, std::span<const uint64_t> shape);
 
  private:
   struct NewDataset;  // variable_write.cc

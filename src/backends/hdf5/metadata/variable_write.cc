@@ -361,7 +361,7 @@ Result<> TreeWriter::set_metadata(ObjectId variable, const Dataset& dataset, std
   return done(carry_out(), false);
 }
 
-Result<> TreeWriter::resize(const Dataset& dataset, std::span<const uint64_t> shape) {
+Result<> TreeWriter::resize(Dataset& dataset, std::span<const uint64_t> shape) {
   const Variable& facts = dataset.facts();
   const std::vector<uint64_t>& old = facts.grid.shape();
   if (shape.size() != old.size())
@@ -391,6 +391,7 @@ Result<> TreeWriter::resize(const Dataset& dataset, std::span<const uint64_t> sh
   if (__builtin_mul_overflow(rewritten, chunk, &bytes)) bytes = UINT64_MAX;
   if (bytes > 0) bytes = std::min<uint64_t>(bytes, 2 * H5Dget_storage_size(dataset.id()));  // looks at all chunks
   EdgeChunks edges(facts.grid, *grid, dataset.has_raw_partial_chunks());
+  CODECFS_TRY(edges.complete(dataset));
   CODECFS_TRY(edges.note(dataset));
   CODECFS_TRY(file_.allow_risky_change(bytes, bytes));
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,9 @@ struct StoredPlace {
   uint32_t filter_mask = 0;  // for decoding
   uint32_t shown_mask = 0;   // ChunkInfo::filter_mask
   Kind kind = Kind::absent;
-  bool has_offset = false;  // ChunkInfo::offset
-  bool is_exact = false;    // see ChunkReader::read_stored()
+  bool has_offset = false;    // ChunkInfo::offset
+  bool is_exact = false;      // see ChunkReader::read_stored()
+  bool may_be_short = false;  // then it is only exact if ChunkLayout::is_whole()
 };
 
 /// The places of consecutive chunks.
@@ -50,8 +52,11 @@ class ChunkLayout {
  public:
   explicit ChunkLayout(VariablePtr facts);
   [[nodiscard]] const Variable& facts() const { return *facts_; }
-  /// Decodes all bytes of a chunk that has no place in the file's edge cases.
-  Result<Buffer> decode(Buffer stored, uint32_t filter_mask) const;
+  /// Decodes all bytes of a chunk that lies, as far as the array reaches, in the stored array. If less is stored,
+  /// the rest is fill.
+  Result<Buffer> decode(Buffer stored, uint32_t filter_mask, uint64_t number) const;
+  /// Whether the bytes decode to a whole chunk. True also if they cannot be decoded.
+  [[nodiscard]] bool is_whole(Bytes stored, uint32_t filter_mask, uint64_t number) const;
   /// Encodes a whole chunk. Only if there is a pipeline(). Errors of Pipeline::encode().
   Result<filters::EncodedChunk> encode(Bytes chunk) const { return pipeline_->encode(chunk); }
   /// Null, if chunks are not decoded by a pipeline or a filter is missing.
@@ -71,8 +76,18 @@ inline uint64_t most_encoded_bytes(uint64_t chunk_bytes, const filters::Pipeline
   return 2 * chunk_bytes + (uint64_t{64} << 10);
 }
 
-/// Decodes with a pipeline, or, if a filter is missing (`error`), chunks that were stored without it.
+/// The bytes of a chunk up to the end of its last element in the array: `count` elements in each dimension. Writers
+/// (H5Dwrite_chunk) may store no more of it, because libhdf5 reads no more. In C order of the whole chunk: libhdf5 does
+/// not know chunks with shorter rows.
+uint64_t needed_bytes(const ChunkGrid& grid, std::span<const uint64_t> count, uint64_t element);
+uint64_t needed_bytes(const ChunkGrid& grid, uint64_t number, uint64_t element);
+
+/// Decodes with a pipeline, or, if a filter is missing (`error`), chunks that were stored without it. The result may be
+/// shorter than a chunk, but has at least `needed` bytes.
 Result<Buffer> decode_chunk(const Variable& facts, const std::optional<filters::Pipeline>& pipeline,
-                            const std::optional<Error>& error, Buffer stored, uint32_t filter_mask);
+                            const std::optional<Error>& error, Buffer stored, uint32_t filter_mask, uint64_t needed);
+
+/// Makes a chunk of which less is stored `bytes` long; the rest is fill.
+Result<Buffer> pad_chunk(Buffer decoded, uint64_t bytes, Bytes fill);
 
 }  // namespace codecfs::hdf5

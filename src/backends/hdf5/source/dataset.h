@@ -111,6 +111,8 @@ class Dataset {
   [[nodiscard]] bool is_longer() const { return longer_; }
   /// Overwrites a stored chunk with fill.
   Result<> remove_chunk(uint64_t number);
+  /// Stores a chunk whole of which only the part in the array is stored. EOPNOTSUPP: libhdf5 cannot do that here.
+  Result<> store_whole(uint64_t number);
   /// Stores encoded bytes, and ensures that the chunk index gets this filter mask. Under the LibraryLock.
   Result<> store_recoded(uint64_t number, Bytes encoded, uint32_t filter_mask);
   /// Whether partial edge chunks are stored without filters.
@@ -161,6 +163,7 @@ class Dataset {
   Result<> store_shape_for(const Region& region);
   Result<> clear_beyond(size_t dimension);
   Result<> clear_chunk(uint64_t number);
+  Result<> store_partial(const Region& region, Bytes chunk);
   Result<bool> has_allocated(const Region& region) const;
   Result<uint64_t> first_allocation(const Region& region) const;
   Result<> store(const Region& region, Bytes encoded, uint32_t filter_mask);
@@ -178,7 +181,7 @@ class Dataset {
   void note_change();
   Result<Handle> library_selection(const Region& region, Handle& memory) const;
   Result<> read_at(uint64_t address, MutableBytes to) const;
-  Result<Buffer> decode(Buffer stored, uint32_t filter_mask) const;
+  Result<Buffer> decode(Encoded&& stored) const;
 
   SourceFile& file_;
   mutable Handle dataset_;  // see id(); guarded by the LibraryLock

@@ -30,6 +30,10 @@ Result<StoredPlace> Dataset::place_of(uint64_t number) const {
                            file_.bytes->is_in_source(chunk.address, chunk.size);
     place.kind = is_direct ? StoredPlace::Kind::encoded : StoredPlace::Kind::elsewhere;
     place.is_exact = has_exact_encoding(region) && chunk.filter_mask == 0;
+    if (place.is_exact && !region.whole(facts_.grid)) {
+      place.may_be_short = !facts_.filters.empty();
+      place.is_exact = place.may_be_short || chunk.size == facts_.chunk_bytes;
+    }
     return place;
   }
   CODECFS_TRY(check_current());

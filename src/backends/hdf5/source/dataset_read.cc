@@ -109,16 +109,19 @@ Result<Dataset::Encoded> Dataset::read_encoded(const Region& region, uint64_t ch
 
 Result<DecodedChunk> Dataset::fetch_stored(const Region& region) const {
   CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
-  auto decoded = decode(std::move(stored.bytes), stored.chunk.filter_mask);
+  auto decoded = decode(std::move(stored));
   if (!decoded)
     return fail(decoded.error().code, "{}: chunk {}: {}", name_,
                 facts_.grid.name_of(facts_.grid.number_of(region.coordinates)), decoded.error().reason);
+  CODECFS_ASSIGN(decoded, pad_chunk(*std::move(decoded), *facts_.chunk_bytes, facts_.fill));
   if (stored.valid.elements != region.elements) fill_beyond(stored.valid, decoded->mutable_bytes());
   return DecodedChunk{*std::move(decoded), stored.chunk.size};
 }
 
-Result<Buffer> Dataset::decode(Buffer stored, uint32_t filter_mask) const {
-  return decode_chunk(facts_, pipeline_, pipeline_error_, std::move(stored), filter_mask);
+// May be shorter than a chunk. Leaves all but the bytes of `stored` as it is.
+Result<Buffer> Dataset::decode(Encoded&& stored) const {
+  return decode_chunk(facts_, pipeline_, pipeline_error_, std::move(stored.bytes), stored.chunk.filter_mask,
+                      needed_bytes(facts_.grid, stored.valid.count, facts_.type.size));
 }
 
 Result<Buffer> Dataset::read_piece(const Region& region, uint64_t element, Bytes fill) const {
@@ -291,10 +294,11 @@ Result<Buffer> Dataset::read_file_form(uint64_t number, const FileForm& form) co
   if (!form.pipeline) return read_by_library(region, form.type.get(), form.fill);
   if (facts_.storage != Storage::chunked) return read_piece(region, form.element, form.fill);
   CODECFS_ASSIGN(Encoded stored, read_encoded(region, *form.shape.bytes));
-  auto decoded = form.pipeline->decode(std::move(stored.bytes), stored.chunk.filter_mask);
+  const uint64_t needed = needed_bytes(facts_.grid, stored.valid.count, form.element);
+  auto decoded = form.pipeline->decode(std::move(stored.bytes), stored.chunk.filter_mask, needed);
   if (!decoded)
     return fail(decoded.error().code, "{}: chunk {}: {}", name_, facts_.grid.name_of(number), decoded.error().reason);
-  return decoded;
+  return pad_chunk(*std::move(decoded), *form.shape.bytes, form.fill);
 }
 
 /// Whether decoding the stored bytes gives the presented chunk, if the filter mask is 0.
@@ -316,7 +320,10 @@ Result<std::optional<uint64_t>> Dataset::stored_bytes(uint64_t number) const {
     if (!filters::has_common_form(facts_.filters, filters::shape_of_chunk(facts_), head, chunk.stored_size))
       return std::nullopt;
   }
-  return chunk.stored_size;
+  if (region.whole(facts_.grid)) return chunk.stored_size;
+  CODECFS_ASSIGN(const auto stored, read_stored(number));
+  if (!stored) return std::nullopt;
+  return stored->size();
 }
 
 Result<std::optional<Buffer>> Dataset::read_stored(uint64_t number) const {
@@ -328,6 +335,11 @@ Result<std::optional<Buffer>> Dataset::read_stored(uint64_t number) const {
   const Bytes head = stored.bytes.bytes().first(std::min(filters::kCommonFormHead, stored.bytes.size()));
   if (!filters::has_common_form(facts_.filters, filters::shape_of_chunk(facts_), head, stored.bytes.size()))
     return std::nullopt;
+  if (!region.whole(facts_.grid)) {
+    CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(stored.bytes.bytes()));
+    const auto decoded = decode({std::move(copy), stored.chunk, stored.valid});
+    if (decoded && decoded->size() != *facts_.chunk_bytes) return std::nullopt;  // no reader of Zarr decodes it
+  }
   return std::move(stored.bytes);
 }
 

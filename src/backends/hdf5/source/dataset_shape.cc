@@ -109,13 +109,32 @@ Result<> Dataset::clear_chunk(uint64_t number) {
   if (!chunk.stored) return {};
   if (!pipeline_) return fail(pipeline_error_->code, "{}: {}", name_, pipeline_error_->reason);
   CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
-  CODECFS_ASSIGN(const Buffer found, decode(std::move(stored.bytes), stored.chunk.filter_mask));
+  CODECFS_ASSIGN(Buffer found, decode(std::move(stored)));
+  const bool is_whole = found.size() == *facts_.chunk_bytes;
+  CODECFS_ASSIGN(found, pad_chunk(std::move(found), *facts_.chunk_bytes, facts_.fill));
   CODECFS_ASSIGN(Buffer cleared, Buffer::copy_of(found.bytes()));
   fill_beyond(stored.valid, cleared.mutable_bytes());
-  if (std::ranges::equal(found.bytes(), cleared.bytes())) return {};
-  if (pipeline_->empty() || raw_partial_chunks_) return store(region, cleared.bytes(), 0);
-  CODECFS_ASSIGN(const filters::EncodedChunk encoded, pipeline_->encode(cleared.bytes()));
+  if (is_whole && std::ranges::equal(found.bytes(), cleared.bytes())) return {};
+  return store_partial(region, cleared.bytes());
+}
+
+Result<> Dataset::store_partial(const Region& region, Bytes chunk) {
+  if (pipeline_->empty() || raw_partial_chunks_) return store(region, chunk, 0);
+  CODECFS_ASSIGN(const filters::EncodedChunk encoded, pipeline_->encode(chunk));
   return store(region, encoded.bytes.bytes(), encoded.filter_mask);
+}
+
+Result<> Dataset::store_whole(uint64_t number) {
+  const Region region = region_of(number);
+  if (!is_partial(region)) return {};
+  CODECFS_ASSIGN(const StoredChunk chunk, stored_chunk(region));
+  if (!chunk.stored || !pipeline_) return {};
+  CODECFS_ASSIGN(Encoded stored, read_encoded(region, *facts_.chunk_bytes));
+  auto found = decode(std::move(stored));
+  if (!found && found.error().code == ENOMEM) return pass_on(found);
+  if (!found || found->size() == *facts_.chunk_bytes) return {};  // a damaged one stays as it is
+  CODECFS_ASSIGN(const Buffer whole, pad_chunk(*std::move(found), *facts_.chunk_bytes, facts_.fill));
+  return store_partial(region, whole.bytes());
 }
 
 }  // namespace codecfs::hdf5

@@ -145,6 +145,13 @@ Result<> Dataset::store_now(const Region& region, Bytes encoded, uint32_t filter
   const LibraryLock lock;
   CODECFS_ASSIGN(const StoredChunk old, stored_chunk(region));
   const bool in_place = old.stored && old.size == encoded.size();
+  // libhdf5 would write over what follows in the file.
+  if (old.stored && !in_place && facts_.filters.empty())
+    return fail(
+        EOPNOTSUPP,
+        "{}: chunk {} is stored in {} bytes, not {}, and libhdf5 moves no chunks without filters: set filters of "
+        "the variable first (codecfs recode)",
+        name_, facts_.grid.name_of(number), old.size, encoded.size());
   if (allocation != 0) {
     CODECFS_TRY(file_.allow_risky_change(allocation + 2 * encoded.size(), allocation + encoded.size()));
   } else {

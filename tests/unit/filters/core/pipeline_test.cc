@@ -74,6 +74,33 @@ TEST(Pipeline, MaskedFiltersAreLeftOut) {
   EXPECT_FALSE(decode(chain, chunk_of(400), data, 0b01));
 }
 
+// At the edge of an array, HDF5 reads chunks of which only the beginning is stored.
+TEST(Pipeline, ShortChunksHaveAtLeastWhatIsNeeded) {
+  const ByteVector data = random_bytes(200);
+  const auto pipeline = Pipeline::make(std::vector{stage(2, {4}), stage(1, {5})}, chunk_of(400));
+  ASSERT_TRUE(pipeline);
+  const auto decode_short = [&](const ByteVector& stored, uint64_t least, uint32_t mask = 0) {
+    return pipeline->decode(*Buffer::copy_of(stored), mask, least);
+  };
+  const ByteVector stored = deflated(shuffled4(data));
+  for (const uint64_t least : {uint64_t{0}, uint64_t{4}, uint64_t{200}}) {
+    const auto decoded = decode_short(stored, least);
+    ASSERT_TRUE(decoded) << decoded.error().reason;
+    EXPECT_TRUE(std::ranges::equal(decoded->bytes(), data)) << least;
+  }
+  EXPECT_EQ(reason(decode_short(stored, 201)), "decoded to 200 bytes, not 400, and the array has 201 of them");
+  EXPECT_EQ(decode_short(stored, 400).error().code, EIO);
+  EXPECT_EQ(pipeline->decode(*Buffer::copy_of(stored)).error().code, EIO);
+  const ByteVector cut(stored.begin(), stored.end() - 3);
+  EXPECT_EQ(decode_short(cut, 100).error().code, EIO);
+  const ByteVector whole = random_bytes(400);
+  EXPECT_TRUE(std::ranges::equal(decode_short(deflated(shuffled4(whole)), 100)->bytes(), whole));
+  // Never more than a chunk, with or without filters.
+  EXPECT_EQ(decode_short(deflated(random_bytes(404)), 100, 0b01).error().code, EIO);
+  EXPECT_EQ(decode_short(random_bytes(401), 100, 0b11).error().code, EIO);
+  EXPECT_EQ(decode_short(data, 200, 0b11)->size(), 200);
+}
+
 // A skipped checksum adds no bytes to the bound for the filters after it.
 TEST(Pipeline, MasksCountForSizes) {
   const ByteVector data = random_bytes(400);
