@@ -380,3 +380,20 @@ def test_missing_sources_of_virtual_datasets(tmp_path):
     text = run(tmp_path / "x.h5", code=3)
     assert "and 3 more cannot be found: readers find the fill value" in text and "no damage in the rest" in text
     assert verify(tmp_path / "x.h5", "-O", "isolate=off", code=3)["unchecked"] != []
+
+
+def test_chunks_over_the_limit_are_no_damage(tmp_path):
+    """Of those that are not stored there is nothing to check."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("never", (3_000_000,), "i8", chunks=(1_000_000,), compression="gzip", maxshape=(None,))
+        file.create_dataset("empty", (0,), "i8", chunks=(1_000_000,), maxshape=(None,))
+        file["read"] = np.arange(5)
+    zarr.open_group(str(tmp_path / "a.zarr"), mode="w").zeros("never", shape=(3_000_000,), chunks=(1_000_000,), dtype="i8")
+    for source in (path, tmp_path / "a.zarr"):
+        found = verify(source, "-O", "max_chunk=1M")
+        assert found["damages"] == 0 and found["unchecked"] == [], source
+    with h5py.File(path, "a") as file:
+        file["never"][0] = 1
+    found = verify(path, "-O", "max_chunk=1M", code=3)
+    assert found["damages"] == 0 and [u["path"] for u in found["unchecked"]] == ["/never"] and "max_chunk" in found["unchecked"][0]["reason"]
