@@ -78,6 +78,49 @@ def test_every_chunk_is_what_zarr_reads(mount, tmp_path, way):
         m.close()
 
 
+def with_backslashes(store, path, host):
+    """As .NET Framework before 4.6.1 separates names. `host`: who made it, 0 FAT, 3 Unix."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file, name in zips.files_of(store):
+            info = zipfile.ZipInfo(name.replace("/", "\\"))
+            info.create_system = host
+            archive.writestr(info, file.read_bytes())
+    return path
+
+
+@pytest.mark.parametrize("host", [0, 3])
+def test_backslashes_separate_names(mount, tmp_path, directories, host):
+    tried = 0
+    for store in STORES:
+        if not any((store / name).exists() for name in (".zgroup", ".zarray", "zarr.json")):
+            continue
+        path = with_backslashes(store, tmp_path / f"{store.name}.zip", host)
+        before = path.read_bytes()
+        m = mount(path)
+        assert chunk_files(m.path) == directories[store], store.name
+        m.close()
+        assert path.read_bytes() == before
+        tried += 1
+    assert tried > 3
+
+
+def test_backslashes_do_not_lead_out_of_the_archive(mount, tmp_path):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in ((".zgroup", b'{"zarr_format": 2}'), ("v\\.zarray", ZARRAY), ("v\\0", CHUNK), ("..\\..\\escape", b"harm"),
+                              ("v\\\\9", b"harm"), ("v\\.zarray\\9", b"harm")):
+            archive.writestr(name, content)
+    m = mount(path)
+    assert (m.path / "v/0").read_bytes() == CHUNK and "left out" in m.messages()
+    assert {p.name for p in (m.path / "v").iterdir()} - {".zattrs", ".zarray", "_Filter", "_Codecs"} == {"0"}
+    before = path.read_bytes()
+    with pytest.raises(OSError) as failure:
+        (m.path / "v/0").write_bytes(CHUNK[::-1])
+    assert failure.value.errno == errno.EROFS
+    m.close()
+    assert path.read_bytes() == before and not list(tmp_path.rglob("*escape*"))
+
+
 def test_the_last_of_two_entries_counts(mount, tmp_path):
     """zarr-python's ZipStore writes a chunk again by appending it."""
     path = tmp_path / "s.zip"

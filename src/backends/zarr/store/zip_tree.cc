@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "backends/zarr/store/store.h"
 #include "base/log.h"
@@ -31,6 +32,10 @@ const char* wrong_with(std::string_view name) {
     start = end + 1;
   }
   return depth > ZipTree::kMaxDepth ? "it is nested too deeply" : nullptr;
+}
+
+bool is_metadata_name(std::string_view name) {
+  return name == ".zarray" || name == ".zgroup" || name == ".zmetadata" || name == "zarr.json";
 }
 
 /// A name without "./" at its begin.
@@ -151,16 +156,61 @@ class ZipTree::Builder {
   }
 
   /// Sets the archive of all entries, and puts them into the tree.
-  void finish(const std::shared_ptr<const ZipArchive>& all_of) {
+  Result<> finish(const std::shared_ptr<const ZipArchive>& all_of) {
+    if (has_backslashes_for_slashes()) CODECFS_TRY(separate_at_backslashes());
     belong_to(*top_, all_of);
     if (warnings_ > kMaxWarnings)
       log::warning("{}: {} more such entries", all_of->file().path, warnings_ - kMaxWarnings);
     const LockGuard lock(tree_.mutex);
     tree_.archive = all_of;
     tree_.top = top_;
+    return {};
   }
 
  private:
+  /// Whether a program for Windows (.NET Framework before 4.6.1) wrote the archive, against the specification: no name
+  /// has a slash, some have backslashes, and it is a Zarr store only if these separate names.
+  [[nodiscard]] bool has_backslashes_for_slashes() const {
+    bool has_some = false;
+    bool has_metadata = false;
+    for (const auto& [name, member] : top_->members) {
+      if (std::holds_alternative<ZipDirectoryPtr>(member)) return false;
+      const size_t last = name.rfind('\\');
+      has_some |= last != std::string::npos;
+      has_metadata |= is_metadata_name(std::string_view(name).substr(last == std::string::npos ? 0 : last + 1));
+    }
+    return has_some && has_metadata;
+  }
+
+  /// As Info-ZIP does. All entries are files at the top.
+  Result<> separate_at_backslashes() {
+    const auto flat = std::exchange(top_->members, {});
+    for (const auto& [name, member] : flat) {
+      std::string path = name;
+      std::ranges::replace(path, '\\', '/');
+      if (const char* wrong = wrong_with(path)) {
+        CODECFS_TRY(leave_out(name, wrong));
+        continue;
+      }
+      const bool is_directory = path.back() == '/';
+      if (is_directory) path.pop_back();
+      const size_t slash = path.rfind('/');
+      CODECFS_ASSIGN(const ZipDirectoryPtr directory,
+                     directory_of(is_directory ? std::string_view(path)
+                                               : std::string_view(path).substr(0, slash == path.npos ? 0 : slash)));
+      if (!directory) {
+        CODECFS_TRY(leave_out(name, "another entry is a file where it needs a directory"));
+      } else if (!is_directory) {
+        const bool is_new = directory->members.try_emplace(path.substr(slash + 1), member).second;
+        if (!is_new) CODECFS_TRY(leave_out(name, "another entry has the same path"));
+      }
+    }
+    std::ranges::replace(tree_.first_name, '\\', '/');
+    // The entries keep their names, which other programs find in the local headers.
+    if (!tree_.lost_) tree_.lost_ = "its names have backslashes instead of slashes";
+    return {};
+  }
+
   static void belong_to(ZipDirectory& directory, const std::shared_ptr<const ZipArchive>& archive) {
     if (directory.entry) directory.entry->archive = archive;
     for (auto& [name, member] : directory.members) {
@@ -228,7 +278,7 @@ Result<std::shared_ptr<ZipTree>> ZipTree::open(ZipBytes bytes) try {
                  ZipArchive::open(std::move(bytes), [&](const zip::CentralRecord& record, const ZipEntry& entry) {
                    return builder.add(record, entry);
                  }));
-  builder.finish(archive);
+  CODECFS_TRY(builder.finish(archive));
   return tree;
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "no memory for what the zip archive holds");
