@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -142,6 +143,32 @@ Result<> check_skips(std::vector<std::string>& skip, const DatasetInfo& info) {
   return {};
 }
 
+/// ENAMETOOLONG for the first node whose files in a new directory could not be opened by their paths.
+Result<> check_path_lengths(const DatasetInfo& info, const std::vector<std::string>& skip,
+                            const std::string& destination) {
+  constexpr size_t kMetadata = std::string_view(".zattrs").size();
+  constexpr size_t kChunkPrefix = std::string_view("c/").size();
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(destination, error);
+  const size_t above = (error ? destination : absolute.string()).size();
+  for (const InfoNode& node : info.nodes) {
+    const auto covers = [&](const std::string& top) { return is_within("/" + node.path, top); };
+    if (std::ranges::any_of(skip, covers)) continue;
+    size_t name = kMetadata;
+    if (node.variable && node.variable->facts && node.variable->facts->grid.count() > 0) {
+      const ChunkGrid& grid = node.variable->facts->grid;
+      name = std::max(name, kChunkPrefix + grid.name_of(grid.count() - 1).size());
+    }
+    const size_t bytes = above + 1 + node.path.size() + 1 + name;
+    if (bytes >= PATH_MAX)
+      return fail(ENAMETOOLONG,
+                  "/{}: its files would have paths of {} bytes, and the system opens none of more than {}; write a zip "
+                  "archive or an HDF5 file, or leave it out with --skip",
+                  node.path, bytes, PATH_MAX - 1);
+  }
+  return {};
+}
+
 /// EINVAL for a rule that names a variable and cannot give it its filters.
 Result<> check_rules(TreeFiles& from, fs::View view, const DatasetInfo& info, const Omissions& omissions,
                      std::vector<std::string>& warnings) {
@@ -250,6 +277,8 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
   CODECFS_TRY(check_skips(options.skip, info));
   if (format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr"))
     return convert_file(partial, std::move(source), info, std::move(options));
+  const bool is_directory = format != DatasetFormat::hdf5 && format != DatasetFormat::zip && !is_zip_name(destination);
+  if (is_directory) CODECFS_TRY(check_path_lengths(info, options.skip, partial.path()));
   const bool resumed = is_there(partial.path());
   const bool is_array = source->root().kind == EntryKind::variable;
   const bool is_zip = is_zip_name(destination);
@@ -339,7 +368,11 @@ Result<Converted> convert(std::unique_ptr<Source> source, const std::string& nam
   if (is_source_url(destination)) return convert_to_url(std::move(source), name, destination, std::move(options));
   if (is_below(destination, name)) return fail(EINVAL, "{}: is in the source itself", destination);
   CODECFS_ASSIGN(Partial partial, Partial::begin(destination, identity_of(*source, name, options), options.resume));
-  CODECFS_ASSIGN(const CopyUmask umask, CopyUmask::of(name));
+  const Result<CopyUmask> umask = CopyUmask::of(name);
+  if (!umask) {
+    if (!is_there(partial.path())) partial.discard();
+    return std::unexpected(umask.error());
+  }
   Result<Converted> done = convert_into(partial, std::move(source), name, destination, std::move(options));
   if (done) {
     CODECFS_TRY(partial.finish(name));

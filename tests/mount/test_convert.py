@@ -571,3 +571,38 @@ def test_a_rule_for_shards_that_are_copied(tmp_path):
     assert "warning" in run("convert", "-F", "*,zstd,3", tmp_path / "a.zarr", tmp_path / "b.zarr")
     run("convert", "--format", "zarr", "-F", "v,zstd,3", tmp_path / "a.zarr", tmp_path / "c.zarr")
     assert json.loads((tmp_path / "c.zarr/v/.zarray").read_text())["compressor"]["id"] == "zstd"
+
+
+def test_paths_that_are_too_long(tmp_path):
+    """Refused with the path, and nothing is written; in an archive or an HDF5 file it is kept."""
+    source, names = tmp_path / "a.h5", ["g" * 250] * 20
+    with h5py.File(source, "w") as file:
+        file["near"] = np.arange(3)
+        file["/".join(names) + "/far"] = np.arange(5)
+    for format in ("zarr", "zarr3", "nczarr"):
+        told = run("convert", "--format", format, source, tmp_path / "out", code=32)
+        assert "/" + "/".join(names[:15]) in told and "4095" in told, told[-300:]
+        assert os.listdir(tmp_path) == ["a.h5"]
+    run("convert", "--skip", "/" + names[0], source, tmp_path / "skipped")
+    assert zarr.open(str(tmp_path / "skipped"), mode="r")["near"][:].tolist() == [0, 1, 2]
+    run("convert", source, tmp_path / "b.zip")
+    run("compare", source, tmp_path / "b.zip")
+    run("convert", tmp_path / "b.zip", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert file["/".join(names) + "/far"][:].tolist() == list(range(5))
+
+
+def test_a_directory_with_paths_that_are_too_long(tmp_path):
+    """What cannot be opened by its path is not taken for absent."""
+    source = tmp_path / "a.zarr"
+    source.mkdir()
+    at = os.open(source, os.O_RDONLY)
+    for depth in range(20):
+        with os.fdopen(os.open(".zgroup", os.O_WRONLY | os.O_CREAT, dir_fd=at), "w") as file:
+            file.write('{"zarr_format": 2}')
+        os.mkdir("g" * 250, dir_fd=at)
+        at = os.open("g" * 250, os.O_RDONLY, dir_fd=at)
+    told = run("convert", source, tmp_path / "b.h5", code=32)
+    assert "g" * 250 + "/" + "g" * 250 in told, told[-300:]
+    assert os.listdir(tmp_path) == ["a.zarr"]
+    shutil.rmtree(source)

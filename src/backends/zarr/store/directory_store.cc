@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <memory>
 
@@ -16,8 +17,11 @@ namespace {
 /// Names for system calls: "" is the directory itself.
 const char* c_path(const std::string& key) { return key.empty() ? "." : key.c_str(); }
 
-/// Errors that mean that the file does not exist, as opposed to not accessible.
-bool means_absent(int code) { return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG; }
+/// Errors that mean that the file does not exist, as opposed to not accessible. A name can be too long to exist; a path
+/// of PATH_MAX bytes may exist, and cannot be opened.
+bool means_absent(int code, const std::string& key) {
+  return code == ENOENT || code == ENOTDIR || (code == ENAMETOOLONG && key.size() < PATH_MAX);
+}
 
 struct OpenFile {
   UniqueFd fd;
@@ -30,7 +34,7 @@ Result<std::optional<OpenFile>> open_regular(int root, const std::string& key) {
   OpenFile file;
   file.fd = UniqueFd(::openat(root, c_path(key), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.fd) {
-    if (means_absent(errno) || errno == ENXIO) return std::nullopt;
+    if (means_absent(errno, key) || errno == ENXIO) return std::nullopt;
     return fail_errno(errno, "{}", key);
   }
   if (::fstat(file.fd.get(), &file.status) != 0) return fail_errno(errno, "{}", key);
@@ -98,7 +102,7 @@ Result<DirectoryStore> DirectoryStore::open(const File& directory) {
 Result<std::optional<struct stat>> DirectoryStore::stat(const std::string& key) const {
   struct stat status;
   if (::fstatat(root_.get(), c_path(key), &status, 0) == 0) return status;
-  if (means_absent(errno)) return std::nullopt;
+  if (means_absent(errno, key)) return std::nullopt;
   return fail_errno(errno, "{}", key);
 }
 
@@ -178,7 +182,7 @@ Result<> DirectoryStore::check_absence(const std::string& key, const std::string
   if (::fstatat(root_.get(), c_path(key), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode))
     return fail(EIO, "{}: is a symbolic link to a file that is not there", key);
   if (::fstatat(root_.get(), c_path(beside), &status, 0) == 0) return {};
-  if (!means_absent(errno)) return fail_errno(errno, "{}", beside);
+  if (!means_absent(errno, beside)) return fail_errno(errno, "{}", beside);
   return fail(ESTALE, "{}: is not there any more: another program has removed it, or unmounted the filesystem", beside);
 }
 
