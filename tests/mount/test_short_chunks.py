@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 import zarr
+from buckets import environment, put, remote, server  # noqa: F401 (fixtures)
 from conftest import CODECFS
 from mounts import MountError
 from test_refs import Referenced, refs
@@ -33,7 +34,15 @@ KINDS = {
     "gzip": (zlib.compress, {"compression": "gzip"}),
     "shuffle": (lambda data: zlib.compress(shuffled(data)), {"compression": "gzip", "shuffle": True}),
     "none": (bytes, {}),
+    "lzf": (None, {"compression": "lzf"}),
 }
+
+
+def encoded_by_h5py(stored, options):
+    """As libhdf5 encodes so many bytes, with the filter mask."""
+    with h5py.File("x", "w", driver="core", backing_store=False) as file:
+        data = file.create_dataset("v", data=np.frombuffer(stored, "<i4"), chunks=(len(stored) // 4,), **options)
+        return data.id.read_direct_chunk((0,))
 
 
 def write(file, name, array, chunks, kind="gzip", spare=0):
@@ -48,7 +57,8 @@ def write(file, name, array, chunks, kind="gzip", spare=0):
         whole[tuple(slice(0, n) for n in part.shape)] = part
         last = np.ravel_multi_index([n - 1 for n in part.shape], chunks)
         stored = whole.tobytes()[:(last + 1) * array.dtype.itemsize + spare]
-        data.id.write_direct_chunk(tuple(b.start for b in box), encode(stored))
+        mask, encoded = (0, encode(stored)) if encode else encoded_by_h5py(stored, options)
+        data.id.write_direct_chunk(tuple(b.start for b in box), encoded, mask)
 
 
 @pytest.fixture
@@ -231,3 +241,16 @@ def test_what_is_cut_within_the_array_is_damaged(mount, tmp_path):
     for name in ("line/2", "inside/1", "packed/1.1", "stream/2"):
         with pytest.raises(OSError):
             (m.path / name).read_bytes()
+
+
+def test_in_an_object_store(short, remote, server):
+    """A lookup requests no data, so the error of the view of encoded chunks comes when they are read."""
+    put(server, short)
+    m = remote(short.name)
+    for name, expected in check_all(short).items():
+        assert np.array_equal(decoded(m, name, (4, 5) if expected.ndim == 2 else (6,), expected.shape), expected), name
+    encoded = remote(short.name, "view=encoded").path / "line_gzip"
+    assert zlib.decompress((encoded / "1").read_bytes()) == LINE[6:12].tobytes()
+    with pytest.raises(OSError):
+        (encoded / "2").read_bytes()
+    assert "readers of Zarr" in os.getxattr(encoded / "2", "user._Error").decode()

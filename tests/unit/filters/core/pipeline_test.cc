@@ -101,6 +101,21 @@ TEST(Pipeline, ShortChunksHaveAtLeastWhatIsNeeded) {
   EXPECT_EQ(decode_short(data, 200, 0b11)->size(), 200);
 }
 
+TEST(Pipeline, AllFiltersDecodeShortChunks) {
+  const ByteVector data(192, std::byte{7});
+  for (const FilterStage& last : {stage(1, {5}), stage(3), stage(307, {9}), stage(32000), stage(32001, {2, 2, 4, 0, 5, 1}),
+                                  stage(32004, {0}), stage(32008, {0, 4, 4, 0, 2}), stage(32015, {3})}) {
+    const auto encoded = Pipeline::make(std::vector{stage(2, {4}), last}, chunk_of(192))->encode(data);
+    ASSERT_TRUE(encoded) << last.id << ": " << encoded.error().reason;
+    const auto pipeline = Pipeline::make(std::vector{stage(2, {4}), last}, chunk_of(400));
+    ASSERT_TRUE(pipeline) << last.id;
+    const auto decoded = pipeline->decode(*Buffer::copy_of(encoded->bytes.bytes()), encoded->filter_mask, 192);
+    ASSERT_TRUE(decoded) << last.id << ": " << decoded.error().reason;
+    EXPECT_TRUE(std::ranges::equal(decoded->bytes(), data)) << last.id;
+    EXPECT_EQ(pipeline->decode(*Buffer::copy_of(encoded->bytes.bytes()), encoded->filter_mask, 193).error().code, EIO);
+  }
+}
+
 // A skipped checksum adds no bytes to the bound for the filters after it.
 TEST(Pipeline, MasksCountForSizes) {
   const ByteVector data = random_bytes(400);
