@@ -154,6 +154,11 @@ class Collector {
     if (described.grid.count() == 0) return true;
     CODECFS_ASSIGN(const ChunkInfo first, source_.locate(entry.object, 0));
     if (!first.stored || !first.offset) return true;
+    // Bytes behind the end of a string must not be shown.
+    for (uint64_t piece = 0; piece < described.grid.count() && !described.ended_strings.empty(); ++piece) {
+      CODECFS_ASSIGN(const auto stored, source_.stored_bytes(entry.object, piece));
+      if (!stored) return false;
+    }
     CODECFS_ASSIGN(const Variable whole, as_one_chunk(described));
     return is_in_file(*first.offset, whole.grid.elements_per_chunk() * whole.type.size);
   }

@@ -14,6 +14,7 @@
 #include "model/chunk_grid.h"
 #include "model/chunk_keys.h"
 #include "model/data_type.h"
+#include "model/ended_strings.h"
 #include "model/json_value.h"
 
 namespace codecfs {
@@ -106,6 +107,9 @@ struct Variable {
   /// Of a source of Zarr: axis i of a stored chunk is axis stored_order[i] of the array. Empty: stored chunks need not
   /// be transposed. Chunks are presented in C order in any case.
   std::vector<size_t> stored_order;
+
+  /// Of a source of HDF5: the strings in an element that end at a zero byte.
+  std::vector<EndedString> ended_strings;
 
   /// Set if no chunk can be read at all (EOPNOTSUPP, EIO), with the reason.
   std::optional<Error> unreadable;

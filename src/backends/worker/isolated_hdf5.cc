@@ -10,13 +10,13 @@
 
 #include "backends/hdf5/source/chunk_layout.h"
 #include "backends/hdf5/wal/write_log_rescue.h"
+#include "backends/worker/checked_chunks.h"
 #include "backends/worker/chunk_batch.h"
 #include "backends/worker/chunk_index.h"
 #include "backends/worker/held_writes.h"
 #include "backends/worker/known_layouts.h"
 #include "backends/worker/started_ahead.h"
 #include "backends/worker/stored_bytes.h"
-#include "backends/worker/whole_chunks.h"
 #include "backends/worker/worker_client.h"
 #include "backends/worker/worker_session.h"
 #include "base/lru_map.h"
@@ -123,8 +123,8 @@ class IsolatedHdf5 final : public Source {
     CODECFS_ASSIGN(const bool is_passed, has_common_form(id, found));
     if (!is_passed) return std::nullopt;
     // Of a file in an object store, read_stored() finds out.
-    if (!found.place.may_be_short || bytes_.reads_at_once() != 0) return found.place.size;
-    if (const auto known = wholes_.find(id, number, found))
+    if (!found.place.must_check || bytes_.reads_at_once() != 0) return found.place.size;
+    if (const auto known = checked_.find(id, number, found))
       return *known ? std::optional(found.place.size) : std::nullopt;
     CODECFS_ASSIGN(const auto stored, read_stored(id, number));
     if (!stored) return std::nullopt;
@@ -352,7 +352,7 @@ class IsolatedHdf5 final : public Source {
 
   /// Whether readers of Zarr decode the stored bytes, too.
   Result<bool> has_common_form(ObjectId id, const ChunkIndex::Found& found);
-  Result<bool> is_whole(ObjectId id, uint64_t number, const ChunkIndex::Found& found, Bytes stored);
+  Result<bool> is_as_shown(ObjectId id, uint64_t number, const ChunkIndex::Found& found, Bytes stored);
   Result<std::optional<Buffer>> read_place(const ChunkIndex::Found& found) const;
   Result<std::optional<Buffer>> read_directly(const ChunkIndex::Found& found, const hdf5::ChunkLayout& layout,
                                               uint64_t number) const;
@@ -363,7 +363,7 @@ class IsolatedHdf5 final : public Source {
   std::shared_ptr<ChunkRanges> ranges_;
   std::unique_ptr<ChunkIndex> index_;
   KnownLayouts layouts_{client_};
-  WholeChunks wholes_;
+  CheckedChunks checked_;
   std::atomic<uint64_t> changes_ = 0;                     // of the tree and of pipelines, begun and ended
   LruMap<ObjectId, uint64_t> writable_{kKnownVariables};  // variables that were writable, and `changes_` then
   std::atomic<bool> begun_ = false;
@@ -417,31 +417,32 @@ Result<bool> IsolatedHdf5::has_common_form(ObjectId id, const ChunkIndex::Found&
 
 Result<std::optional<Buffer>> IsolatedHdf5::read_stored(ObjectId id, uint64_t number) {
   CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
-  if (found.place.kind == Kind::encoded && found.place.is_exact) {
+  if (found.place.is_exact && (found.place.kind == Kind::encoded || found.place.kind == Kind::piece)) {
     CODECFS_ASSIGN(const bool is_passed, has_common_form(id, found));
     if (!is_passed) return std::nullopt;
     CODECFS_ASSIGN(auto bytes, read_place(found));
     if (bytes) {
-      CODECFS_ASSIGN(const bool is_complete, is_whole(id, number, found, bytes->bytes()));
+      CODECFS_ASSIGN(const bool is_complete, is_as_shown(id, number, found, bytes->bytes()));
       if (is_complete) return bytes;
       if (bytes_.reads_at_once() == 0) return std::nullopt;
       return fail(EIO,
-                  "it is stored only as far as the array reaches, which readers of Zarr do not decode: read it in the "
-                  "decoded view, or from a copy of the file on this machine");
+                  "readers of Zarr do not find in the stored bytes what readers of HDF5 find (a part of a chunk, or "
+                  "bytes behind the end of a string): read it in the decoded view, or from a copy of the file on this "
+                  "machine");
     }
   }
   return client_.call<std::optional<Buffer>>(Call::read_stored, id, number);
 }
 
-/// Whether the bytes decode to a whole chunk: at the edge, only the part in the array may be stored.
-Result<bool> IsolatedHdf5::is_whole(ObjectId id, uint64_t number, const ChunkIndex::Found& found, Bytes stored) {
-  if (!found.place.may_be_short) return true;
-  if (const auto known = wholes_.find(id, number, found)) return *known;
+/// Whether the bytes decode to the chunk as it is shown: at the edge, only the part in the array may be stored.
+Result<bool> IsolatedHdf5::is_as_shown(ObjectId id, uint64_t number, const ChunkIndex::Found& found, Bytes stored) {
+  if (!found.place.must_check) return true;
+  if (const auto known = checked_.find(id, number, found)) return *known;
   CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.numbered(id, found.layout));
   if (!known) return false;
-  const bool is_whole = known->second.is_whole(stored, found.place.filter_mask, number);
-  wholes_.put(id, number, found, is_whole);
-  return is_whole;
+  const bool is_same = known->second.is_as_shown(stored, found.place.filter_mask, number);
+  checked_.put(id, number, found, is_same);
+  return is_same;
 }
 
 // None if the bytes are no longer there.
@@ -478,6 +479,7 @@ Result<std::optional<Buffer>> IsolatedHdf5::read_directly(const ChunkIndex::Foun
   const MutableBytes inside = piece.mutable_bytes().first(found.place.size);
   CODECFS_ASSIGN(const bool is_read, bytes_.read_into(found.place.offset, inside));
   if (!is_read || !index_->is_current(found)) return std::nullopt;
+  clear_behind_ends(facts.ended_strings, facts.type.size, inside);
   repeat_element(facts.fill, piece.mutable_bytes().subspan(inside.size()));
   return piece;
 }
@@ -486,13 +488,11 @@ Result<std::optional<Buffer>> IsolatedHdf5::read_part(ObjectId id, uint64_t numb
   CODECFS_ASSIGN(const ChunkIndex::Found found, index_->find(id, number));
   const hdf5::StoredPlace& place = found.place;
   if (offset > place.size || size > place.size - offset) return std::nullopt;
-  if (place.kind != Kind::piece) {
-    if (place.kind != Kind::encoded || !place.is_exact) return std::nullopt;
-    CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.numbered(id, found.layout));
-    if (!known) return std::nullopt;
-    const Variable& facts = known->second.facts();
-    if (!facts.filters.empty() || facts.chunk_bytes != place.size) return std::nullopt;
-  }
+  if (place.kind != Kind::piece && (place.kind != Kind::encoded || !place.is_exact)) return std::nullopt;
+  CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.numbered(id, found.layout));
+  if (!known || !known->second.facts().ended_strings.empty()) return std::nullopt;
+  const Variable& facts = known->second.facts();
+  if (place.kind == Kind::encoded && (!facts.filters.empty() || facts.chunk_bytes != place.size)) return std::nullopt;
   CODECFS_ASSIGN(auto bytes, bytes_.read(place.offset + offset, size));
   if (!bytes || !index_->is_current(found)) return std::nullopt;
   return bytes;

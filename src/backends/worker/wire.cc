@@ -89,6 +89,7 @@ void Encoder::put(const Variable& variable) {
   put(variable.filters);
   put(variable.attributes);
   put(variable.dimensions);
+  put(variable.ended_strings);
   put(variable.unreadable);
   put(variable.unreadable_attributes);
 }
@@ -229,8 +230,12 @@ void Decoder::get(Variable& variable) {
   get(variable.filters);
   get(variable.attributes);
   get(variable.dimensions);
+  get(variable.ended_strings);
   get(variable.unreadable);
   get(variable.unreadable_attributes);
+  const uint64_t element = variable.type.size;
+  for (const EndedString& string : variable.ended_strings)
+    if (string.offset > element || string.size > element - string.offset) failed_ = true;
   if (variable.storage > Storage::virtual_sources) failed_ = true;
 }
 

@@ -62,6 +62,10 @@ class Encoder {
   void put(const FilterStage& stage);
   void put(const DataType& type);
   void put(const TypeMember& member);
+  void put(const EndedString& string) {
+    put(string.offset);
+    put(string.size);
+  }
   void put(const ChunkGrid& grid);
   void put(const ChunkInfo& info);
   void put(const Variable& variable);
@@ -162,6 +166,10 @@ class Decoder {
   void get(FilterStage& stage);
   void get(DataType& type);
   void get(TypeMember& member);
+  void get(EndedString& string) {
+    get(string.offset);
+    get(string.size);
+  }
   void get(ChunkGrid& grid);
   void get(ChunkInfo& info);
   void get(Variable& variable);

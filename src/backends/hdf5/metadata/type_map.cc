@@ -68,6 +68,8 @@ std::string member_name(hid_t compound, unsigned index) {
   return name;
 }
 
+constexpr size_t kMaxEnded = 65536;  // strings in an element; what is behind the ends of others is shown
+
 class Mapper {
  public:
   Result<MappedType> map(hid_t type, int depth) {
@@ -145,6 +147,7 @@ class Mapper {
     }
     mapped.type.kind = TypeKind::string;
     mapped.tell = H5Tget_strpad(type) == H5T_STR_SPACEPAD;
+    if (H5Tget_strpad(type) == H5T_STR_NULLTERM && mapped.type.size > 1) mapped.ended = {{0, mapped.type.size}};
   }
 
   static void opaque(hid_t type, MappedType& mapped) {
@@ -237,6 +240,10 @@ class Mapper {
       pad_until(member.offset);
       end = member.offset + member.shown.size();
       mapped.type.members.push_back(member.shown);
+      for (uint64_t i = 0; i < member.mapped.count() && !member.mapped.ended.empty(); ++i)
+        for (const EndedString& string : member.mapped.ended)
+          if (mapped.ended.size() < kMaxEnded)
+            mapped.ended.push_back({member.offset + i * member.mapped.type.size + string.offset, string.size});
     }
     pad_until(mapped.type.size);
 

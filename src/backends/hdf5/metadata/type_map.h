@@ -19,6 +19,7 @@ struct MappedType {
   bool converts = false;            // stored bytes differ from these bytes: libhdf5 must convert them
   bool tell = false;                // numpy's name loses information about the type
   bool text = false;                // variable-length strings: `memory` reads char*, `type` is object
+  std::vector<EndedString> ended;   // in an element of `type`
   std::optional<Error> unreadable;  // EOPNOTSUPP: elements have no Zarr form; `type` is raw bytes of their stored size
 
   /// Presented elements per HDF5 element.

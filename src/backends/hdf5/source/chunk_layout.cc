@@ -36,15 +36,20 @@ ChunkLayout::ChunkLayout(VariablePtr facts) : facts_(std::move(facts)) {
 Result<Buffer> ChunkLayout::decode(Buffer stored, uint32_t filter_mask, uint64_t number) const {
   CODECFS_ASSIGN(Buffer decoded, decode_chunk(*facts_, pipeline_, pipeline_error_, std::move(stored), filter_mask,
                                               needed_bytes(facts_->grid, number, facts_->type.size)));
+  clear_behind_ends(facts_->ended_strings, facts_->type.size, decoded.mutable_bytes());
   return pad_chunk(std::move(decoded), *facts_->chunk_bytes, facts_->fill);
 }
 
-bool ChunkLayout::is_whole(Bytes stored, uint32_t filter_mask, uint64_t number) const {
+bool ChunkLayout::is_as_shown(Bytes stored, uint32_t filter_mask, uint64_t number) const {
   Result<Buffer> copy = Buffer::copy_of(stored);
   if (!copy) return true;
   const auto decoded = decode_chunk(*facts_, pipeline_, pipeline_error_, *std::move(copy), filter_mask,
                                     needed_bytes(facts_->grid, number, facts_->type.size));
-  return !decoded || decoded->size() == facts_->chunk_bytes;
+  return !decoded || hdf5::is_as_shown(*facts_, decoded->bytes());
+}
+
+bool is_as_shown(const Variable& facts, Bytes decoded) {
+  return decoded.size() == facts.chunk_bytes && !has_bytes_behind_ends(facts.ended_strings, facts.type.size, decoded);
 }
 
 Result<Buffer> decode_chunk(const Variable& facts, const std::optional<filters::Pipeline>& pipeline,

@@ -28,9 +28,9 @@ struct StoredPlace {
   uint32_t filter_mask = 0;  // for decoding
   uint32_t shown_mask = 0;   // ChunkInfo::filter_mask
   Kind kind = Kind::absent;
-  bool has_offset = false;    // ChunkInfo::offset
-  bool is_exact = false;      // see ChunkReader::read_stored()
-  bool may_be_short = false;  // then it is only exact if ChunkLayout::is_whole()
+  bool has_offset = false;  // ChunkInfo::offset
+  bool is_exact = false;    // see ChunkReader::read_stored()
+  bool must_check = false;  // then it is only exact if ChunkLayout::is_as_shown()
 };
 
 /// The places of consecutive chunks.
@@ -55,8 +55,8 @@ class ChunkLayout {
   /// Decodes all bytes of a chunk that lies, as far as the array reaches, in the stored array. If less is stored,
   /// the rest is fill.
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask, uint64_t number) const;
-  /// Whether the bytes decode to a whole chunk. True also if they cannot be decoded.
-  [[nodiscard]] bool is_whole(Bytes stored, uint32_t filter_mask, uint64_t number) const;
+  /// Whether the bytes decode to a whole chunk, as it is shown. True also if they cannot be decoded.
+  [[nodiscard]] bool is_as_shown(Bytes stored, uint32_t filter_mask, uint64_t number) const;
   /// Encodes a whole chunk. Only if there is a pipeline(). Errors of Pipeline::encode().
   Result<filters::EncodedChunk> encode(Bytes chunk) const { return pipeline_->encode(chunk); }
   /// Null, if chunks are not decoded by a pipeline or a filter is missing.
@@ -86,6 +86,9 @@ uint64_t needed_bytes(const ChunkGrid& grid, uint64_t number, uint64_t element);
 /// shorter than a chunk, but has at least `needed` bytes.
 Result<Buffer> decode_chunk(const Variable& facts, const std::optional<filters::Pipeline>& pipeline,
                             const std::optional<Error>& error, Buffer stored, uint32_t filter_mask, uint64_t needed);
+
+/// Whether what a chunk was decoded to is shown as it is: not if it is shorter, or has bytes behind the end of strings.
+bool is_as_shown(const Variable& facts, Bytes decoded);
 
 /// Makes a chunk of which less is stored `bytes` long; the rest is fill.
 Result<Buffer> pad_chunk(Buffer decoded, uint64_t bytes, Bytes fill);

@@ -120,6 +120,7 @@ Result<> Dataset::read_facts() {
   CODECFS_ASSIGN(mapped_, map_type(type.get()));
   stored_element_ = H5Tget_size(type.get());
   facts_.type = mapped_.type;
+  facts_.ended_strings = mapped_.ended;
   facts_.unreadable = mapped_.unreadable;
   if (mapped_.tell) facts_.type_text = type_text(type.get());
   if (mapped_.text) facts_.object_codec = Json{{"id", "vlen-utf8"}};
@@ -189,6 +190,7 @@ Result<> Dataset::read_fill(hid_t properties) {
       return fail_library(EIO, "{}: its fill value", name_);
     if (element.size() < facts_.fill.size()) return fail(EIO, "{}: its fill value is too short", name_);
     std::copy_n(element.begin(), facts_.fill.size(), facts_.fill.begin());
+    if (!facts_.fill.empty()) clear_behind_ends(facts_.ended_strings, facts_.type.size, facts_.fill);
   }
   if (facts_.fill.empty() || !file_.recorder->attributes(address_)) return {};
   const std::vector<std::byte> attribute = fill_attribute(dataset_.get(), mapped_);

@@ -30,9 +30,10 @@ Result<StoredPlace> Dataset::place_of(uint64_t number) const {
                            file_.bytes->is_in_source(chunk.address, chunk.size);
     place.kind = is_direct ? StoredPlace::Kind::encoded : StoredPlace::Kind::elsewhere;
     place.is_exact = has_exact_encoding(region) && chunk.filter_mask == 0;
+    place.must_check = !facts_.ended_strings.empty();
     if (place.is_exact && !region.whole(facts_.grid)) {
-      place.may_be_short = !facts_.filters.empty();
-      place.is_exact = place.may_be_short || chunk.size == facts_.chunk_bytes;
+      place.must_check |= !facts_.filters.empty();
+      place.is_exact = place.must_check || chunk.size == facts_.chunk_bytes;
     }
     return place;
   }
@@ -47,6 +48,9 @@ Result<StoredPlace> Dataset::place_of(uint64_t number) const {
   const uint64_t end = region.first * element + place.size;
   if (direct_ && !facts_.unreadable && end <= storage_bytes_ && file_.bytes->is_in_source(place.offset, place.size))
     place.kind = StoredPlace::Kind::piece;
+  // References to contiguous strings need to know it; all others are known to be as they are shown.
+  place.must_check = place.is_exact =
+      place.kind == StoredPlace::Kind::piece && !facts_.ended_strings.empty() && region.whole(facts_.grid);
   return place;
 }
 

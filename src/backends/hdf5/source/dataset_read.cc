@@ -66,9 +66,12 @@ Result<DecodedChunk> Dataset::fetch_chunk(uint64_t number) const {
 }
 
 Result<Buffer> Dataset::read_values(const Region& region) const {
-  if (direct_) return read_piece(region, facts_.type.size, facts_.fill);
-  CODECFS_TRY(check_current());
-  return mapped_.text ? read_text(region) : read_by_library(region, mapped_.memory.get(), facts_.fill);
+  if (!direct_) CODECFS_TRY(check_current());
+  if (mapped_.text) return read_text(region);
+  CODECFS_ASSIGN(Buffer values, direct_ ? read_piece(region, facts_.type.size, facts_.fill)
+                                        : read_by_library(region, mapped_.memory.get(), facts_.fill));
+  clear_behind_ends(facts_.ended_strings, facts_.type.size, values.mutable_bytes());
+  return values;
 }
 
 Result<> Dataset::read_at(uint64_t address, MutableBytes to) const {
@@ -113,6 +116,7 @@ Result<DecodedChunk> Dataset::fetch_stored(const Region& region) const {
   if (!decoded)
     return fail(decoded.error().code, "{}: chunk {}: {}", name_,
                 facts_.grid.name_of(facts_.grid.number_of(region.coordinates)), decoded.error().reason);
+  clear_behind_ends(facts_.ended_strings, facts_.type.size, decoded->mutable_bytes());
   CODECFS_ASSIGN(decoded, pad_chunk(*std::move(decoded), *facts_.chunk_bytes, facts_.fill));
   if (stored.valid.elements != region.elements) fill_beyond(stored.valid, decoded->mutable_bytes());
   return DecodedChunk{*std::move(decoded), stored.chunk.size};
@@ -320,7 +324,7 @@ Result<std::optional<uint64_t>> Dataset::stored_bytes(uint64_t number) const {
     if (!filters::has_common_form(facts_.filters, filters::shape_of_chunk(facts_), head, chunk.stored_size))
       return std::nullopt;
   }
-  if (region.whole(facts_.grid)) return chunk.stored_size;
+  if (region.whole(facts_.grid) && facts_.ended_strings.empty()) return chunk.stored_size;
   CODECFS_ASSIGN(const auto stored, read_stored(number));
   if (!stored) return std::nullopt;
   return stored->size();
@@ -335,10 +339,10 @@ Result<std::optional<Buffer>> Dataset::read_stored(uint64_t number) const {
   const Bytes head = stored.bytes.bytes().first(std::min(filters::kCommonFormHead, stored.bytes.size()));
   if (!filters::has_common_form(facts_.filters, filters::shape_of_chunk(facts_), head, stored.bytes.size()))
     return std::nullopt;
-  if (!region.whole(facts_.grid)) {
+  if (!region.whole(facts_.grid) || !facts_.ended_strings.empty()) {
     CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(stored.bytes.bytes()));
     const auto decoded = decode({std::move(copy), stored.chunk, stored.valid});
-    if (decoded && decoded->size() != *facts_.chunk_bytes) return std::nullopt;  // no reader of Zarr decodes it
+    if (decoded && !is_as_shown(facts_, decoded->bytes())) return std::nullopt;
   }
   return std::move(stored.bytes);
 }

@@ -103,8 +103,9 @@ TEST(Pipeline, ShortChunksHaveAtLeastWhatIsNeeded) {
 
 TEST(Pipeline, AllFiltersDecodeShortChunks) {
   const ByteVector data(192, std::byte{7});
-  for (const FilterStage& last : {stage(1, {5}), stage(3), stage(307, {9}), stage(32000), stage(32001, {2, 2, 4, 0, 5, 1}),
-                                  stage(32004, {0}), stage(32008, {0, 4, 4, 0, 2}), stage(32015, {3})}) {
+  for (const FilterStage& last :
+       {stage(1, {5}), stage(3), stage(307, {9}), stage(32000), stage(32001, {2, 2, 4, 0, 5, 1}), stage(32004, {0}),
+        stage(32008, {0, 4, 4, 0, 2}), stage(32015, {3})}) {
     const auto encoded = Pipeline::make(std::vector{stage(2, {4}), last}, chunk_of(192))->encode(data);
     ASSERT_TRUE(encoded) << last.id << ": " << encoded.error().reason;
     const auto pipeline = Pipeline::make(std::vector{stage(2, {4}), last}, chunk_of(400));

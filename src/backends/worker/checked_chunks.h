@@ -1,5 +1,5 @@
 #pragma once
-// Which chunks at the edge of an array are stored whole, so that each is decoded once to find out. Thread-safe.
+// Which chunks are stored as they are shown, where each must be decoded once to find out. Thread-safe.
 
 #include <cstdint>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace codecfs::worker {
 
-class WholeChunks {
+class CheckedChunks {
  public:
   /// None if it is not known of the bytes at this place.
   std::optional<bool> find(ObjectId variable, uint64_t number, const ChunkIndex::Found& found) {
@@ -19,11 +19,12 @@ class WholeChunks {
     if (!known || known->layout != found.layout || known->generation != found.generation ||
         known->offset != found.place.offset || known->size != found.place.size)
       return std::nullopt;
-    return known->is_whole;
+    return known->is_as_shown;
   }
-  void put(ObjectId variable, uint64_t number, const ChunkIndex::Found& found, bool is_whole) {
-    known_.put({variable, number}, std::make_shared<const Known>(Known{found.layout, found.generation,
-                                                                       found.place.offset, found.place.size, is_whole}));
+  void put(ObjectId variable, uint64_t number, const ChunkIndex::Found& found, bool is_as_shown) {
+    known_.put({variable, number},
+               std::make_shared<const Known>(
+                   Known{found.layout, found.generation, found.place.offset, found.place.size, is_as_shown}));
   }
 
  private:
@@ -43,7 +44,7 @@ class WholeChunks {
     uint64_t generation = 0;
     uint64_t offset = 0;
     uint64_t size = 0;
-    bool is_whole = false;
+    bool is_as_shown = false;
   };
   static constexpr size_t kMax = 16384;
 
