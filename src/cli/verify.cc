@@ -19,8 +19,9 @@ class VerifyCommand final : public Command {
         "Reads all attributes and chunks with their checksums, on all cores. In an HDF5 file, chunks must also lie in\n"
         "the file and not overlap. A damaged chunk is named with the elements that are lost. Only damage\n"
         "that a filter detects (checksums, most compressors) is found.\n"
-        "\nExit codes: 0, no damage; 2, damage; 3, none, but some variables could not be checked; 32, the source\n"
-        "cannot be read at all.\n"
+        "\nExit codes: 0, no damage; 2, damage; 3, none, but something could not be checked (a filter or a source of "
+        "a\n"
+        "virtual dataset is missing, or a newer HDF5 wrote it); 32, the source cannot be read at all.\n"
         "\nExamples:\n"
         "  codecfs verify era5.nc\n"
         "  codecfs verify --json store.zarr > report.json || echo damaged\n"};

@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "backends/api/newer_format.h"
 #include "commands/convert_file.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
@@ -22,7 +23,7 @@ namespace {
 constexpr size_t kChunksAtOnce = 1024;  // chunks
 
 /// Whether it is the content of the variable that fails, and not the disk.
-bool is_of_variable(int code) { return code == EOPNOTSUPP || code == EIO; }
+bool is_of_variable(int code) { return code == EOPNOTSUPP || is_unreadable(code); }
 
 /// Whether a target that returns this has no form for what it was given.
 bool means_no_form(int code) { return code == EINVAL || code == EOPNOTSUPP || code == ENAMETOOLONG; }

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "backends/api/newer_format.h"
 #include "backends/api/source_copy.h"
 #include "backends/api/source_format.h"
 #include "base/ascii.h"
@@ -318,7 +319,7 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
 
 /// Another attempt would fail in the same way.
 bool is_lasting(int code) {
-  constexpr std::array kCodes{EINVAL, EOPNOTSUPP, ESTALE, ENAMETOOLONG, EFBIG};
+  constexpr std::array kCodes{EINVAL, EOPNOTSUPP, kNewerFormat, ESTALE, ENAMETOOLONG, EFBIG};
   return std::ranges::find(kCodes, code) != kCodes.end();
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "backends/api/newer_format.h"
 #include "model/json.h"
 
 namespace codecfs::commands {
@@ -68,7 +69,7 @@ Result<NczarrLayout> NczarrLayout::make(Source& source, const DatasetInfo& info,
     if (added) added = is_group ? layout.add_group(path, node.entry.object) : layout.add_array(path, node.entry.object);
     if (added) continue;
     const int code = added.error().code;
-    if (path.empty() || (code != EINVAL && code != EIO)) return std::unexpected(added.error());
+    if (path.empty() || (code != EINVAL && !is_unreadable(code))) return std::unexpected(added.error());
     omissions.add(path, added.error(), code == EINVAL);
   }
   return layout;

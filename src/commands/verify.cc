@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "backends/api/newer_format.h"
 #include "base/human.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -62,7 +63,12 @@ class Check {
   }
 
   void add_whole(const InfoNode& node, const Error& error, uint64_t bytes) {
-    add({.path = node.path, .chunk = {}, .region = {}, .bytes = bytes, .reason = short_reason(node, error.reason)});
+    Damage damage{
+        .path = node.path, .chunk = {}, .region = {}, .bytes = bytes, .reason = short_reason(node, error.reason)};
+    if (error.code == kNewerFormat)
+      found_.unchecked.push_back(std::move(damage));
+    else
+      add(std::move(damage));
   }
 
   void check_metadata(const InfoNode& node) {
@@ -271,7 +277,7 @@ std::string verification_text(const Verification& found, const std::string& sour
                                  counted(found.chunks, "chunk"), counted(found.variables, "variable"),
                                  human_bytes(found.stored_bytes), human_bytes(found.decoded_bytes));
   if (!found.unchecked.empty()) {
-    text += fmt::format("not checked: {}\n", counted(found.unchecked.size(), "variable"));
+    text += fmt::format("not checked: {}\n", counted(found.unchecked.size(), "place"));
     for (const Damage& damage : found.unchecked) text += damage_line(damage);
   }
   if (found.masked_chunks > 0)

@@ -31,9 +31,11 @@ struct Verification {
   uint64_t masked_chunks = 0;  // of these: those of which HDF5 skipped filters
   uint64_t not_compared = 0;   // chunks of which it is not known whether they overlap others: no disk space
   uint64_t damages = 0;
-  uint64_t lost_bytes = 0;        // decoded
-  std::vector<Damage> damaged;    // the first kMaxListed
-  std::vector<Damage> unchecked;  // variables with chunks that no installed filter decodes, or with missing sources
+  uint64_t lost_bytes = 0;      // decoded
+  std::vector<Damage> damaged;  // the first kMaxListed
+  // Variables with chunks that no installed filter decodes, or with missing sources, and what a newer version of the
+  // format's library wrote.
+  std::vector<Damage> unchecked;
 };
 
 /// Reads all attributes, and reads and decodes all stored chunks on all cores; in a single HDF5 file, also checks that

@@ -30,7 +30,7 @@ def test_what_lies_outside_of_the_file_is_damage(tmp_path):
     assert not trial.complaints and not trial.refused, trial.log.read_text()[-2000:]
 
 
-def test_what_may_be_newer_is_not_called_damaged_only(mount, tmp_path):
+def test_a_version_that_no_hdf5_has_is_damage(mount, tmp_path):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         file["good"], file["new"] = np.arange(5, dtype="<f8"), np.arange(5, dtype="<i4")
@@ -42,7 +42,7 @@ def test_what_may_be_newer_is_not_called_damaged_only(mount, tmp_path):
     with pytest.raises(OSError) as failure:
         os.listdir(m.path / "new")
     assert failure.value.errno == errno.EIO
-    assert "version number" in m.messages() and "the file is damaged, or newer than libhdf5 " in m.messages()
+    assert "version number" in m.messages() and "the file is damaged" in m.messages() and "newer" not in m.messages()
     assert np.fromfile(m.path / "good/0").tolist() == [0, 1, 2, 3, 4]
 
 

@@ -2,8 +2,8 @@
 // Reads the tree of a source: groups, variables, their metadata, and the files of a folder. Thread-safe. Only find()
 // resolves names, which are file names, escaped as in Entry.
 //
-// Errors: ENOENT (no such object), EIO (damaged or unreadable), EOPNOTSUPP (cannot be represented as Zarr), ENOMEM;
-// each with a reason.
+// Errors: ENOENT (no such object), EIO (damaged or unreadable), kNewerFormat (newer_format.h), EOPNOTSUPP (cannot be
+// represented as Zarr), ENOMEM; each with a reason.
 
 #include <sys/stat.h>
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/api/newer_format.h"
 #include "base/log.h"
 
 namespace codecfs::folder {
@@ -128,7 +129,7 @@ Result<Datasets::Use> Datasets::use(const DatasetPtr& dataset, For purpose) {
         return fail(ESTALE, "{}: was deleted by another program", key);
       // Do not try to open a damaged file again until it changes. A directory's status does not show its repair, and a
       // server that fails may be there again later.
-      if (files_.remembers_failures() && opened.error().code == EIO && S_ISREG(expected.status.st_mode))
+      if (files_.remembers_failures() && is_unreadable(opened.error().code) && S_ISREG(expected.status.st_mode))
         dataset->refusal_ = opened.error();
       return pass_on(opened);
     }

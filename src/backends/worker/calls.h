@@ -15,6 +15,7 @@
 //                      'p', id (8 bytes), text: see ProgressReporter::show_remote()
 //                      'd', address (8 bytes), text: an object, or its attributes, in which libhdf5 reports damage; the
 //                      worker ends, without an answer if it knows the object
+//                      'v', the same of one that a newer version of libhdf5 wrote
 //
 // Over each Channel, one call at a time: Message::kind is a Call, the head and bulk are its arguments (wire.h), the
 // answer's are the Result. The first call of the first Channel is Call::open.

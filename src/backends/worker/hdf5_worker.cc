@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/api/newer_format.h"
 #include "backends/api/written_sources.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/source/isolated_source.h"
@@ -202,24 +203,40 @@ class Work {
   // After open().
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] bool is_known_damage(uint64_t address) const { return damaged_.contains(address); }
+  [[nodiscard]] bool is_newer() const { return is_newer_; }
+  /// Tells the daemon of what libhdf5 cannot read.
+  void forward(const DamageReports& reports) const {
+    std::optional<std::string> newer;
+    const bool is_about_version = reports.reason().contains("version");
+    if (source_ && reports.address() != 0 && is_about_version) newer = source_->newer_form(reports.address());
+    (void)send_datagram(control_socket, Forwarder::with_number(newer ? 'v' : 'd', reports.address()) +
+                                            newer.value_or(reports.reason()).substr(0, kLongestText));
+  }
 
  private:
   void open(Decoder& in, Encoder& out) {
     bool may_write = false;
     std::vector<uint64_t> addresses;
+    std::vector<uint64_t> codes;
     std::vector<std::string> reasons;
     std::array<uint64_t, 4> beside{};
     in.get(path_);
     for (uint64_t& number : beside) in.get(number);
     in.get(may_write);
     in.get(addresses);
+    in.get(codes);
     in.get(reasons);
-    if (in.failed() || addresses.size() != reasons.size() || source_) return out.put(Result<>(fail(EPROTO, "open")));
-    for (size_t i = 0; i < addresses.size(); ++i) state_.damaged.emplace(addresses[i], Error{EIO, reasons[i]});
+    if (in.failed() || addresses.size() != codes.size() || addresses.size() != reasons.size() || source_)
+      return out.put(Result<>(fail(EPROTO, "open")));
+    for (size_t i = 0; i < addresses.size(); ++i)
+      state_.damaged.emplace(addresses[i], Error{static_cast<int>(codes[i]), reasons[i]});
     damaged_ = {addresses.begin(), addresses.end()};
     hdf5::note_without_logs({beside[0], beside[1], static_cast<int64_t>(beside[2]), static_cast<int64_t>(beside[3])});
     auto opened = hdf5::open_isolated(path_, may_write, std::move(state_));
-    if (!opened) return out.put(Result<>(pass_on(opened)));
+    if (!opened) {
+      is_newer_ = opened.error().code == kNewerFormat;
+      return out.put(Result<>(pass_on(opened)));
+    }
     source_ = *std::move(opened);
     const auto size = static_cast<uint64_t>(source_->status().st_size);
     const uint64_t most_metadata = size / 8;
@@ -278,8 +295,8 @@ class Work {
   }
 
   // The daemon repeats the call without the object.
-  [[noreturn]] static void end_by_damage(const DamageReports& reports) {
-    (void)send_datagram(control_socket, Forwarder::with_number('d', reports.address()) + reports.reason());
+  [[noreturn]] void end_by_damage(const DamageReports& reports) const {
+    forward(reports);
     ::_exit(0);
   }
 
@@ -314,6 +331,7 @@ class Work {
 
   std::string path_;
   std::set<uint64_t> damaged_;  // addresses
+  bool is_newer_ = false;       // the file could not be opened for that
   hdf5::IsolatedState state_;
   std::unique_ptr<hdf5::IsolatedSource> source_;
   std::atomic<unsigned> seconds_ = kMaxSeconds;  // until the file is open
@@ -346,11 +364,11 @@ void serve(Work& work, Channel channel, uint32_t number) {
       ::_exit(0);
     }
     if (reports.any()) {
-      (void)send_datagram(control_socket, Forwarder::with_number('d', reports.address()) + reports.reason());
+      work.forward(reports);
       // libhdf5's memory may be damaged, and so the answer. The daemon repeats the call without the object. If it was
       // without it already, there is no better answer.
       if (reports.address() != 0 && !work.is_known_damage(reports.address())) ::_exit(0);
-      if (call == Call::open && reports.address() == 0) {  // the next process would find the same
+      if (call == Call::open && reports.address() == 0 && !work.is_newer()) {  // the next process would find the same
         out = {};
         out.put(Result<>(fail(EIO, "{} cannot be opened as HDF5: {}", work.path(), reports.reason())));
       }

@@ -58,12 +58,6 @@ UniqueFd make_memory(const char* name, uint64_t size) {
   return fd;
 }
 
-// libhdf5 mostly reports unknown versions without an error code of their own.
-std::string verdict_of(const std::string& cause) {
-  return cause.contains("version") ? fmt::format("the file is damaged, or newer than {}", format_versions())
-                                   : "the file is damaged";
-}
-
 /// Beside the plugins, what the dynamic linker reads.
 std::vector<std::string> libraries() {
   std::vector<std::string> all{"/lib",       "/lib32",     "/lib64",         "/usr/lib",
@@ -184,8 +178,8 @@ Result<WorkerClient::SessionPtr> WorkerClient::start() {
     for (auto& generation : shared_->generations) ++generation;
     const WorkerSession::Inheritance inheritance{shared_fd_.get(), journal_.get(), working_directory_, object_};
     CODECFS_ASSIGN(SessionPtr session,
-                   WorkerSession::start(inheritance, *broker_, [this](uint64_t address, std::string reason) {
-                     return learn(address, "finds damage (" + reason + ")", Call::facts);
+                   WorkerSession::start(inheritance, *broker_, [this](uint64_t address, const Error& report) {
+                     return learn_report(address, report);
                    }));
     const Result<> opened = open_in(*session);
     if (opened) {
@@ -220,12 +214,14 @@ Result<WorkerClient::SessionPtr> WorkerClient::start() {
 Result<> WorkerClient::open_in(WorkerSession& session) {
   CODECFS_ASSIGN(auto connection, session.connect());
   std::vector<uint64_t> addresses;
+  std::vector<uint64_t> codes;
   std::vector<std::string> reasons;
   {
     const LockGuard lock(mutex_);
-    for (const auto& [address, reason] : damaged_) {
+    for (const auto& [address, error] : damaged_) {
       addresses.push_back(address);
-      reasons.push_back(reason);
+      codes.push_back(static_cast<uint64_t>(error.code));
+      reasons.push_back(error.reason);
     }
   }
   Encoder request;
@@ -239,6 +235,7 @@ Result<> WorkerClient::open_in(WorkerSession& session) {
   for (const int64_t number : {beside.seconds, beside.nanoseconds}) request.put(static_cast<uint64_t>(number));
   request.put(may_write_);
   request.put(addresses);
+  request.put(codes);
   request.put(reasons);
   CODECFS_TRY(connection->channel.send(static_cast<uint32_t>(Call::open), request.head));
   (void)session.wait(connection->channel, -1);
@@ -297,16 +294,28 @@ Result<> WorkerClient::continue_writing(WorkerSession& session, Channel& channel
 }
 
 bool WorkerClient::learn(uint64_t address, const std::string& cause, Call call) {
+  const uint64_t object = hdf5::object_of(address);
+  Error error{EIO, fmt::format("libhdf5 {} {} the object at {} of {}; the file is damaged", cause,
+                               object == address ? action(call) : "when it reads the attributes of", object, path_)};
   const LockGuard lock(mutex_);
+  return remember(address, cause, std::move(error));
+}
+
+bool WorkerClient::learn_report(uint64_t address, const Error& report) {
+  if (report.code == EIO || address == 0) return learn(address, "finds damage (" + report.reason + ")", Call::facts);
+  const LockGuard lock(mutex_);
+  return remember(address, "does not know a version", report);
+}
+
+bool WorkerClient::remember(uint64_t address, const std::string& cause, Error error) {
   ++defects_;
   last_end_ = cause;
   if (address == 0) return false;
-  const uint64_t object = hdf5::object_of(address);
-  const std::string reason = fmt::format("libhdf5 {} {} the object at {} of {}; {}", cause,
-                                         object == address ? action(call) : "when it reads the attributes of", object,
-                                         path_, verdict_of(cause));
-  const bool is_new = damaged_.emplace(address, reason).second;
-  if (is_new) log::warning("{}", reason);
+  const auto [known, is_new] = damaged_.emplace(address, std::move(error));
+  if (is_new)
+    log::warning("{}", known->second.code == EIO ? known->second.reason
+                                                 : fmt::format("{}: the object at {}: {}", path_,
+                                                               hdf5::object_of(address), known->second.reason));
   return is_new;
 }
 

@@ -117,6 +117,9 @@ class WorkerClient {
   Result<> continue_writing(WorkerSession& session, Channel& channel) CODECFS_REQUIRES(starting_);
   /// Whether the end of the process is a defect of an object that was not known.
   bool learn(uint64_t address, const std::string& cause, Call call);
+  /// The same of what libhdf5 has reported.
+  bool learn_report(uint64_t address, const Error& report);
+  bool remember(uint64_t address, const std::string& cause, Error error) CODECFS_REQUIRES(mutex_);
 
   const std::string path_;  // absolute
   const std::string working_directory_;
@@ -139,7 +142,7 @@ class WorkerClient {
   unsigned started_ CODECFS_GUARDED_BY(mutex_) = 0;
   unsigned defects_ CODECFS_GUARDED_BY(mutex_) = 0;
   std::string last_end_ CODECFS_GUARDED_BY(mutex_);
-  std::map<uint64_t, std::string> damaged_ CODECFS_GUARDED_BY(mutex_);         // reasons, by address
+  std::map<uint64_t, Error> damaged_ CODECFS_GUARDED_BY(mutex_);               // by address
   std::unordered_map<std::string, Error> refused_ CODECFS_GUARDED_BY(mutex_);  // by the bytes of the call
 };
 

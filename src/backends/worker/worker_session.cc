@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/api/newer_format.h"
 #include "backends/api/references.h"
 #include "backends/worker/calls.h"
 #include "backends/worker/started_ahead.h"
@@ -232,8 +233,9 @@ void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds
     written_.erase(number);
   } else if (text[0] == 'p') {
     ProgressReporter::show_remote(this, number, printable(text.substr(1 + sizeof number)));
-  } else if (text[0] == 'd') {
-    reported_ = on_damage_(number, printable(text.substr(1 + sizeof number))) ? Damage::unknown : Damage::known;
+  } else if (text[0] == 'd' || text[0] == 'v') {
+    const Error report{text[0] == 'd' ? EIO : kNewerFormat, printable(text.substr(1 + sizeof number))};
+    reported_ = on_damage_(number, report) ? Damage::unknown : Damage::known;
   }
 }
 

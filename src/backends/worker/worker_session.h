@@ -33,8 +33,8 @@ SourceProtections describe_protections();
 
 class WorkerSession {
  public:
-  /// Returns whether this damage was not known.
-  using OnDamage = std::function<bool(uint64_t address, std::string reason)>;
+  /// EIO: what libhdf5 reports; kNewerFormat: why it cannot read the object. Returns whether this was not known.
+  using OnDamage = std::function<bool(uint64_t address, const Error& report)>;
 
   /// What the process inherits from the previous one (see calls.h).
   struct Inheritance {

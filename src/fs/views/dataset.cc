@@ -4,6 +4,7 @@
 #include <ranges>
 #include <unordered_map>
 
+#include "backends/api/newer_format.h"
 #include "base/log.h"
 #include "filters/core/codec_json.h"
 #include "filters/core/zarr3_chain.h"
@@ -21,7 +22,7 @@ Text make_text(std::string text) { return std::make_shared<const std::string>(st
 /// rest is shown without them.
 Result<VariablePtr> describe(Source& source, ObjectId id) {
   Result<VariablePtr> variable = source.variable(id);
-  if (variable || variable.error().code != EIO) return variable;
+  if (variable || !is_unreadable(variable.error().code)) return variable;
   const Result<VariablePtr> facts = source.facts(id);
   if (!facts) return variable;
   auto without = std::make_shared<Variable>(**facts);
@@ -108,7 +109,9 @@ class Consolidation {
 
   /// Whether attributes or a variable are left out, as they cannot be read. In an object store they may be readable
   /// again soon.
-  [[nodiscard]] bool is_damage(const Error& error) const { return error.code == EIO && source_.reads_at_once() == 0; }
+  [[nodiscard]] bool is_damage(const Error& error) const {
+    return is_unreadable(error.code) && source_.reads_at_once() == 0;
+  }
 
   bool is_there(ObjectId group, const Entry& entry) {
     const Result<Entry> now = source_.find(group, entry.name);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "backends/api/newer_format.h"
 #include "filters/core/codec_json.h"
 #include "filters/core/filter.h"
 #include "filters/core/zarr3_chain.h"
@@ -44,7 +45,7 @@ Result<Text> EncodedForms::zarr_json_of_group(const Node& node) {
   if (Text known = zmetadata_.get(node.ino())) return known;
   const uint64_t changes = mount_.dataset.changes();
   Result<std::vector<Attribute>> attributes = mount_.dataset.source().group_attributes(node.object);
-  if (!attributes && attributes.error().code != EIO) return pass_on(attributes);
+  if (!attributes && !is_unreadable(attributes.error().code)) return pass_on(attributes);
   if (!mount_.consolidates_groups && !node.is_root())
     return std::make_shared<const std::string>(file_text(zarr3_group_json(attributes)));
   CODECFS_ASSIGN(const std::string below,

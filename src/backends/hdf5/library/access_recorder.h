@@ -3,9 +3,15 @@
 // own, which records what libhdf5 accesses next, as the last such process tells the next one what to leave out.
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
+#include "backends/api/newer_format.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/worker_process.h"
 
@@ -15,24 +21,34 @@ namespace codecfs::hdf5 {
 constexpr uint64_t attributes_of_object(uint64_t address) { return address | uint64_t{1} << 63; }
 constexpr uint64_t object_of(uint64_t address) { return address & ~(uint64_t{1} << 63); }
 
-/// Must be asked before each access. Immutable.
+/// Must be asked before each access. Thread-safe.
 class AccessRecorder {
  public:
+  /// find_newer_form() of the file.
+  using FindNewer = std::function<std::optional<std::string>(uint64_t address)>;
+
   AccessRecorder() = default;
-  /// `damaged`: what must not be accessed, and why, by address.
-  explicit AccessRecorder(std::unordered_map<uint64_t, Error> damaged) : damaged_(std::move(damaged)) {}
+  /// `damaged`: what must not be accessed, and why, by address. If a newer HDF5 wrote any of it, others are looked for
+  /// before libhdf5 fails on them, as the process ends with each failure.
+  AccessRecorder(std::unordered_map<uint64_t, Error> damaged, FindNewer find_newer);
 
   /// The object at this address: its header, and the links of a group.
   [[nodiscard]] Result<> object(uint64_t address) const {
     note_access(address);
     const auto known = damaged_.find(address);
-    return known == damaged_.end() ? Result<>() : std::unexpected(known->second);
+    if (known != damaged_.end()) return std::unexpected(known->second);
+    return find_newer_ ? check_version(address) : Result<>();
   }
   /// Its attributes. object() must be called before it is accessed otherwise.
   [[nodiscard]] Result<> attributes(uint64_t address) const { return object(attributes_of_object(address)); }
 
  private:
+  [[nodiscard]] Result<> check_version(uint64_t address) const;
+
   const std::unordered_map<uint64_t, Error> damaged_;
+  const FindNewer find_newer_;  // null: nothing newer is known
+  mutable Mutex mutex_;
+  mutable std::unordered_set<uint64_t> sound_ CODECFS_GUARDED_BY(mutex_);  // addresses of what was looked at
 };
 
 }  // namespace codecfs::hdf5

@@ -29,11 +29,26 @@ inline hid_t minor_of_bad_number() { return H5E_BADID; }
 inline hid_t minor_of_bad_number() { return H5E_BADATOM; }
 #endif
 
-/// The newest version of the layout message that libhdf5 reads.
+/// The newest versions of messages, and of selections in a virtual dataset, that libhdf5 reads.
 #if H5_VERSION_GE(2, 0, 0)
+constexpr unsigned kNewestDatatype = 5;
 constexpr unsigned kNewestLayout = 5;
-#else
+constexpr unsigned kNewestMappings = 1;
+#elif H5_VERSION_GE(1, 12, 0)
+constexpr unsigned kNewestDatatype = 4;
 constexpr unsigned kNewestLayout = 4;
+constexpr unsigned kNewestMappings = 0;
+#else
+constexpr unsigned kNewestDatatype = 3;
+constexpr unsigned kNewestLayout = 4;
+constexpr unsigned kNewestMappings = 0;
+#endif
+#if H5_VERSION_GE(1, 12, 0)
+constexpr unsigned kNewestPoints = 2;
+constexpr unsigned kNewestHyperslab = 3;
+#else
+constexpr unsigned kNewestPoints = 1;
+constexpr unsigned kNewestHyperslab = 2;
 #endif
 
 /// Opens a type that H5Tencode() has encoded. The bytes must be followed by zeros, at least as many as a type can read

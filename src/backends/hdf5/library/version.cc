@@ -1,15 +1,34 @@
 #include <hdf5.h>
 
+#include "backends/api/newer_format.h"
 #include "backends/api/source.h"
 
 namespace codecfs {
+namespace {
 
-std::string format_versions() {
+struct LibraryVersion {
   unsigned major = 0;
   unsigned minor = 0;
   unsigned release = 0;
-  H5get_libversion(&major, &minor, &release);
-  return fmt::format("libhdf5 {}.{}.{}", major, minor, release);
+};
+
+LibraryVersion library_version() {
+  LibraryVersion version;
+  H5get_libversion(&version.major, &version.minor, &version.release);
+  return version;
+}
+
+}  // namespace
+
+std::string format_versions() {
+  const LibraryVersion version = library_version();
+  return fmt::format("libhdf5 {}.{}.{}", version.major, version.minor, version.release);
+}
+
+std::string newer_hdf5_reason(std::string_view what) {
+  // These have HDF5 2.
+  const char* const remedy = library_version().major < 2 ? "use the portable program or wheel" : "use a newer codecfs";
+  return fmt::format("written by a newer HDF5 ({}); this codecfs has {}: {}", what, format_versions(), remedy);
 }
 
 }  // namespace codecfs

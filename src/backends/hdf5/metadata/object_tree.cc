@@ -293,7 +293,9 @@ std::optional<ObjectTree::Outline> ObjectTree::outline_of(hid_t group, const Lin
 }
 
 Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle, const Link& link, Entry entry) {
-  CODECFS_TRY(recorder_->object(link.info.address));
+  // What a newer HDF5 wrote is listed: only its parts cannot be read.
+  const Result<> readable = recorder_->object(link.info.address);
+  if (!readable && readable.error().code != kNewerFormat) return std::unexpected(readable.error());
   ObjectInfo info;
   const std::optional<Outline> outline = outline_of(handle, link);
   if (outline)
@@ -302,7 +304,7 @@ Result<std::optional<Entry>> ObjectTree::hard_link(ObjectId group, hid_t handle,
     return fail_library(EIO, "the object cannot be read");
   if (info.type != H5O_TYPE_GROUP && info.type != H5O_TYPE_DATASET) return std::optional<Entry>();
   // Whether it has the attribute is found out without opening it, which takes as long as all else here.
-  if (info.type == H5O_TYPE_DATASET && info.attributes > 0 && recorder_->attributes(info.address) &&
+  if (readable && info.type == H5O_TYPE_DATASET && info.attributes > 0 && recorder_->attributes(info.address) &&
       (outline ? outline->has_name : H5Aexists_by_name(handle, link.name.c_str(), "NAME", H5P_DEFAULT) > 0)) {
     (void)recorder_->object(info.address);
     const Handle dataset(open_object(file_, info.address));

@@ -15,6 +15,7 @@ namespace {
 constexpr uint64_t kMaxRank = 32;
 constexpr uint64_t kMaxFilters = 32;
 constexpr uint64_t kMaxTypeDepth = 32;
+constexpr uint64_t kNewestKnownType = 5;  // version
 constexpr uint64_t kUnlimited = UINT64_MAX;
 
 size_t padded_to_8(size_t size) { return (size + 7) / 8 * 8; }
@@ -32,73 +33,106 @@ bool skip_name(Cursor& in, bool is_padded) {
 /// Bytes of the offset of a member in a compound type of this size.
 size_t offset_bytes(uint64_t size) { return (static_cast<size_t>(std::bit_width(size)) + 7) / 8; }
 
-bool skip_datatype(Cursor& in, uint64_t depth, uint64_t& size);
+class DatatypeWalk {
+ public:
+  explicit DatatypeWalk(Bytes bytes) : in_{bytes} {}
 
-bool skip_member(Cursor& in, uint64_t version, uint64_t compound_bytes, uint64_t depth) {
-  if (!skip_name(in, version < 3)) return false;
-  in.skip(version < 3 ? 4 : offset_bytes(compound_bytes));
+  /// Skips a type, of `size` bytes; false if it is damaged or unknown.
+  bool skip(uint64_t depth, uint64_t& size);
+  [[nodiscard]] size_t at() const { return in_.at; }
+  [[nodiscard]] DatatypeVersion version() const { return version_; }
+
+ private:
+  bool skip_member(uint64_t version, uint64_t compound_bytes, uint64_t depth);
+
+  Cursor in_;
+  DatatypeVersion version_{.newest = 0, .is_plausible = true};
+};
+
+bool DatatypeWalk::skip_member(uint64_t version, uint64_t compound_bytes, uint64_t depth) {
+  if (!skip_name(in_, version < 3)) return false;
+  in_.skip(version < 3 ? 4 : offset_bytes(compound_bytes));
   if (version == 1) {
-    if (in.number(1) != 0) return false;  // dimensions
-    in.skip(27);
+    if (in_.number(1) != 0) return false;  // dimensions
+    in_.skip(27);
   }
   uint64_t size = 0;
-  return !in.failed && skip_datatype(in, depth, size);
+  return !in_.failed && skip(depth, size);
 }
 
-bool skip_datatype(Cursor& in, uint64_t depth, uint64_t& size) {
-  const uint64_t kind = in.number(1);
-  const uint64_t bits = in.number(3);
-  size = in.number(4);
+bool DatatypeWalk::skip(uint64_t depth, uint64_t& size) {
+  const uint64_t kind = in_.number(1);
+  const uint64_t bits = in_.number(3);
+  size = in_.number(4);
   const uint64_t version = kind >> 4;
-  if (in.failed || depth > kMaxTypeDepth || version < 1 || version > 5 || size == 0) return false;
+  if (!in_.failed) version_.newest = std::max(version_.newest, version);
+  if (in_.failed || depth > kMaxTypeDepth || version < 1 || version > kNewestKnownType || size == 0) return false;
+  if (version > 3 && (kind & 15) < 6) version_.is_plausible = false;
   uint64_t inner = 0;
   switch (kind & 15) {
-    case 0: in.skip(4); break;   // integer
-    case 1: in.skip(12); break;  // floating
-    case 3: break;               // string
-    case 4: in.skip(4); break;   // bits
-    case 5: {                    // opaque, with a tag
+    case 0: in_.skip(4); break;   // integer
+    case 1: in_.skip(12); break;  // floating
+    case 3: break;                // string
+    case 4: in_.skip(4); break;   // bits
+    case 5: {                     // opaque, with a tag
       if ((bits & 0xff) % 8 != 0) return false;
-      in.skip(bits & 0xff);
+      in_.skip(bits & 0xff);
       break;
     }
     case 6: {  // compound
       const uint64_t members = bits & 0xffff;
       if (members == 0) return false;
       for (uint64_t i = 0; i < members; ++i)
-        if (!skip_member(in, version, size, depth + 1)) return false;
+        if (!skip_member(version, size, depth + 1)) return false;
       break;
     }
-    case 7: break;  // reference
-    case 8: {       // enumeration
-      if (!skip_datatype(in, depth + 1, inner)) return false;
+    case 7: {  // reference; those of HDF5 before 1.12 have no newer form
+      if (version > 3 && (bits & 15) < 2) version_.is_plausible = false;
+      break;
+    }
+    case 8: {  // enumeration
+      if (!skip(depth + 1, inner)) return false;
       const uint64_t members = bits & 0xffff;
       if (members == 0) return false;
       for (uint64_t i = 0; i < members; ++i)
-        if (!skip_name(in, version < 3)) return false;
-      in.skip(members * inner);
+        if (!skip_name(in_, version < 3)) return false;
+      in_.skip(members * inner);
       break;
     }
-    case 9: return skip_datatype(in, depth + 1, inner);  // of variable length
-    case 10: {                                           // array
-      const uint64_t rank = in.number(1);
-      if (version == 1 || rank == 0 || rank > kMaxRank) return false;
-      if (version < 3) in.skip(3);
-      in.skip(4 * rank * (version < 3 ? 2 : 1));
-      return !in.failed && skip_datatype(in, depth + 1, inner);
+    case 9: {  // of variable length; its version is that of its elements
+      if (version > 3 && Cursor(in_).number(1) >> 4 < version) version_.is_plausible = false;
+      return skip(depth + 1, inner);
     }
+    case 10: {  // array
+      const uint64_t rank = in_.number(1);
+      if (version == 1 || rank == 0 || rank > kMaxRank) return false;
+      if (version < 3) in_.skip(3);
+      in_.skip(4 * rank * (version < 3 ? 2 : 1));
+      return !in_.failed && skip(depth + 1, inner);
+    }
+    case 11: return version >= 5 && skip(depth + 1, inner);  // complex
     default: return false;
   }
-  return !in.failed;
+  return !in_.failed;
 }
 
 }  // namespace
 
 std::optional<size_t> datatype_bytes(Bytes bytes) {
-  Cursor in{bytes};
+  DatatypeWalk walk(bytes);
   uint64_t size = 0;
-  if (!skip_datatype(in, 0, size)) return std::nullopt;
-  return in.at;
+  if (!walk.skip(0, size)) return std::nullopt;
+  return walk.at();
+}
+
+DatatypeVersion datatype_version(Bytes bytes) {
+  DatatypeWalk walk(bytes);
+  uint64_t size = 0;
+  const bool is_whole = walk.skip(0, size);
+  DatatypeVersion version = walk.version();
+  // A message is padded to 8 bytes at most.
+  version.is_plausible = version.is_plausible && is_whole && bytes.size() - walk.at() < 8;
+  return version;
 }
 
 std::optional<Dataspace> parse_dataspace(Bytes bytes) {

@@ -21,6 +21,13 @@ inline constexpr uint64_t kNoAddress = UINT64_MAX;
 /// The bytes of an encoded datatype at the beginning of `bytes`, which all of it is in; none: it is damaged, nested
 /// deeper than 32, or of an unknown kind. What it says need not be valid.
 std::optional<size_t> datatype_bytes(Bytes bytes);
+/// The newest version of an encoded datatype and the types in it, and whether all of it is such as HDF5 writes: of
+/// known versions and kinds, and of a version after 3 only kinds that have a newer form.
+struct DatatypeVersion {
+  uint64_t newest = 0;
+  bool is_plausible = false;
+};
+DatatypeVersion datatype_version(Bytes bytes);
 
 struct Dataspace {
   std::vector<uint64_t> dims;

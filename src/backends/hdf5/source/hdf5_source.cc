@@ -10,10 +10,12 @@
 #include <new>
 #include <utility>
 
+#include "backends/api/newer_format.h"
 #include "backends/hdf5/format/superblock.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/overview/newer_forms.h"
 #include "backends/hdf5/overview/overview_reader.h"
 #include "backends/hdf5/source/isolated_source.h"
 #include "backends/hdf5/source/mounted_file.h"
@@ -45,7 +47,8 @@ class Hdf5Source final : public IsolatedSource {
 
   Result<> open_isolated(const std::string& path, bool may_write, IsolatedState state, FileIo& io) {
     mounted_.file.shared = std::move(state.shared);
-    mounted_.file.recorder = std::make_unique<AccessRecorder>(std::move(state.damaged));
+    mounted_.file.recorder = std::make_unique<AccessRecorder>(std::move(state.damaged),
+                                                              [this](uint64_t address) { return find_newer(address); });
     mounted_.file.fetched = std::move(state.fetched);
     return mounted_.resume(path, may_write, std::move(state.journal), io);
   }
@@ -94,10 +97,7 @@ class Hdf5Source final : public IsolatedSource {
       const LibraryLock lock;
       ObjectTree& tree = *mounted_.tree;
       CODECFS_ASSIGN(const Handle handle, tree.open(group));
-      if (const Result<> readable = mounted_.file.recorder->attributes(tree.address(group)); !readable)
-        return fail(EIO, "{}: {}", tree.path(group), readable.error().reason);
-      return read_attributes(handle.get(), {mounted_.is_netcdf, false, true}, tree.path(group),
-                             mounted_.file.bytes->size());
+      return attributes_of(handle.get(), tree.address(group), {mounted_.is_netcdf, false, true}, tree.path(group));
     });
   }
   Result<std::vector<GroupDimension>> dimensions(ObjectId group) override {
@@ -106,7 +106,7 @@ class Hdf5Source final : public IsolatedSource {
       ObjectTree& tree = *mounted_.tree;
       CODECFS_ASSIGN(const Handle handle, tree.open_group(group));
       if (const Result<> readable = mounted_.file.recorder->attributes(tree.address(group)); !readable)
-        return fail(EIO, "{}: {}", tree.path(group), readable.error().reason);
+        return fail(readable.error().code, "{}: {}", tree.path(group), readable.error().reason);
       return mounted_.dimensions->in_group(handle.get());
     });
   }
@@ -117,7 +117,7 @@ class Hdf5Source final : public IsolatedSource {
       auto attributes = attributes_of(dataset);
       if (attributes)
         variable->attributes = *std::move(attributes);
-      else if (attributes.error().code == EIO && !dataset.outdated())
+      else if (is_unreadable(attributes.error().code) && !dataset.outdated())
         variable->unreadable_attributes = std::move(attributes.error());
       else
         return pass_on(attributes);
@@ -140,6 +140,7 @@ class Hdf5Source final : public IsolatedSource {
     });
   }
 
+  std::optional<std::string> newer_form(uint64_t address) override { return find_newer(address); }
   std::optional<VariableSummary> quick_summary(ObjectId id) override {
     return guarded([&]() -> Result<std::optional<VariableSummary>> {
              const LibraryLock lock;
@@ -348,10 +349,23 @@ class Hdf5Source final : public IsolatedSource {
   }
   Result<std::vector<Attribute>> attributes_of(const Dataset& dataset) const {
     if (dataset.id() < 0) return fail(ESTALE, "{}: its storage is another one now", dataset.name());
-    if (const Result<> readable = mounted_.file.recorder->attributes(dataset.address()); !readable)
-      return fail(EIO, "{}: {}", dataset.name(), readable.error().reason);
-    return read_attributes(dataset.id(), {mounted_.is_netcdf, is_dimension_scale(dataset.id())}, dataset.name(),
-                           mounted_.file.bytes->size());
+    return attributes_of(dataset.id(), dataset.address(), {mounted_.is_netcdf, is_dimension_scale(dataset.id())},
+                         dataset.name());
+  }
+  Result<std::vector<Attribute>> attributes_of(hid_t holder, uint64_t address, const AttributeRules& rules,
+                                               const std::string& name) const {
+    if (const Result<> readable = mounted_.file.recorder->attributes(address); !readable)
+      return fail(readable.error().code, "{}: {}", name, readable.error().reason);
+    auto attributes = read_attributes(holder, rules, name, mounted_.file.bytes->size());
+    // Of attributes in a heap, libhdf5 tells nobody of the failure.
+    if (!attributes && attributes.error().code == EIO)
+      if (const auto newer = find_newer(attributes_of_object(address)))
+        return fail(kNewerFormat, "{}: {}", name, *newer);
+    return attributes;
+  }
+  [[nodiscard]] std::optional<std::string> find_newer(uint64_t address) const {
+    return find_newer_form([this](uint64_t offset, MutableBytes to) { return mounted_.file.bytes->read(offset, to); },
+                           address);
   }
   template <class Use>
   auto with_dataset(ObjectId id, const Use& use) -> decltype(use(std::declval<Dataset&>())) {

@@ -49,6 +49,8 @@ class IsolatedSource : public Source {
   virtual Result<uint64_t> write_many(ObjectId variable, const ManyChunks& chunks, Bytes bytes) = 0;
   /// What summarize() would answer, read without libhdf5's objects; none: it must be asked.
   virtual std::optional<VariableSummary> quick_summary(ObjectId variable) = 0;
+  /// See find_newer_form(). Without libhdf5.
+  virtual std::optional<std::string> newer_form(uint64_t address) = 0;
   /// Changes of chunks survive this process from now on, not necessarily a power failure. Changes of the tree and
   /// commits do so when they return.
   virtual Result<> seal() = 0;

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/api/newer_format.h"
 #include "backends/hdf5/library/file_driver.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/overview/newer_forms.h"
 #include "backends/hdf5/wal/survivor.h"
 #include "base/log.h"
 
@@ -119,7 +121,12 @@ Result<> SourceFile::open_as_allowed() {
     not_writable = Error{EROFS, fmt::format("{}: libhdf5 opens it for reading only: {}", path, opened.error().reason)};
   }
   auto opened = open_in_library(H5F_ACC_RDONLY);
-  if (!opened) return fail(EIO, "{} cannot be opened as HDF5: {}", path, opened.error().reason);
+  if (!opened) {
+    const auto newer =
+        find_newer_superblock([this](uint64_t offset, MutableBytes to) { return bytes->read(offset, to); });
+    if (newer) return fail(kNewerFormat, "{}: {}", path, *newer);
+    return fail(EIO, "{} cannot be opened as HDF5: {}", path, opened.error().reason);
+  }
   file = std::move(*opened);
   return {};
 }
