@@ -70,6 +70,7 @@ Result<Converted> Conversion::run() {
   find_unlisted();
   if (omissions_.fails()) return std::unexpected(omissions_.error());
   warn_of_links();
+  warn_of_rules();
   done_.chunks = chunks_;
   done_.bytes = bytes_;
   done_.present = present_;
@@ -202,10 +203,46 @@ Result<> Conversion::copy_metadata(TreeFiles::Ino from, const Directory& to, con
     const bool has_no_form = copied.error().code == EOPNOTSUPP && name == "zarr.json";
     return blame(has_no_form ? Blame::target : Blame::source, copied.error());
   }
+  if (means_no_form(copied.error().code) && keep_filters(from, path.substr(0, path.size() - name.size() - 1)))
+    return copy_without_rule(from, to, name, path, copied.error());
   const bool is_for_filters = copied.error().reason.find("no filter") != std::string::npos;
   const Error error{copied.error().code, fmt::format("{}: {}{}", path, copied.error().reason,
                                                      is_for_filters ? "; -F gives the variable other filters" : "")};
   return means_no_form(error.code) ? blame(Blame::target, error) : std::unexpected(error);
+}
+
+/// From now on, the source shows a variable with its own filters; false if no rule gives it others.
+bool Conversion::keep_filters(TreeFiles::Ino variable, const std::string& path) {
+  fs::Filesystem& filesystem = from_.filesystem();
+  fs::MountContext& context = filesystem.context();
+  const Result<fs::Place> place = context.nodes.at(variable);
+  if (!place || place->node->kind != fs::NodeKind::variable || context.rules.empty()) return false;
+  const Result<VariablePtr> facts = context.dataset.source().facts(place->node->object);
+  if (!facts || !filesystem.rules().pipeline_for(path, **facts)) return false;
+  if (context.overlay.note_rule_applied(*place->node)) return false;
+  filesystem.forms().forget(*place->node);
+  return true;
+}
+
+/// Copies the metadata of a variable that the target has refused with the filters of its rule.
+Result<> Conversion::copy_without_rule(TreeFiles::Ino from, const Directory& to, const std::string& name,
+                                       const std::string& path, const Error& refusal) {
+  CODECFS_TRY(copy_metadata(from, to, name, path));
+  const std::string variable = path.substr(0, path.size() - name.size() - 1);
+  const fs::MountRules& rules = from_.filesystem().rules();
+  // Its format has a form for it, so it must not be left out as one that has none.
+  if (rules.have_name_of(variable))
+    return fail(EINVAL, "filter rule {}: {}: {}", rules.texts_for(variable), variable, refusal.reason);
+  if (without_rule_++ == 0) first_without_rule_ = fmt::format("{}: {}", variable, refusal.reason);
+  return {};
+}
+
+void Conversion::warn_of_rules() {
+  if (without_rule_ == 0) return;
+  done_.warnings.push_back(
+      fmt::format("{} not given the filters of the rule for all variables: {}{}",
+                  without_rule_ == 1 ? "1 variable is" : fmt::format("{} variables are", without_rule_),
+                  without_rule_ == 1 ? "" : "the first is ", first_without_rule_));
 }
 
 /// A metadata file of `directory` ("/g/") without what it says about members that are left out.

@@ -62,6 +62,10 @@ class Conversion {
   Result<> read_text(TreeFiles::Ino file, std::string& text);
   Result<bool> copy_attributes_first(TreeFiles::Ino from, const Directory& to, const std::string& path);
   Result<> copy_metadata(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
+  [[nodiscard]] bool keep_filters(TreeFiles::Ino variable, const std::string& path);
+  Result<> copy_without_rule(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path,
+                             const Error& refusal);
+  void warn_of_rules();
   [[nodiscard]] Result<std::string> without_omitted(std::string_view text, std::string_view name,
                                                     const std::string& directory) const;
   // conversion_nczarr.cc
@@ -94,6 +98,8 @@ class Conversion {
   std::vector<Chunk> chunks_waiting_;
   LinksMade links_;
   LinksMade external_links_;
+  uint64_t without_rule_ = 0;  // variables that keep their filters, whatever the rule for all says
+  std::string first_without_rule_;
   std::atomic<uint64_t> chunks_ = 0;
   std::atomic<uint64_t> bytes_ = 0;
   std::atomic<uint64_t> present_ = 0;

@@ -563,6 +563,28 @@ def test_a_rule_for_all_variables_tells_where_it_is_not_kept(tmp_path):
     assert json.loads((tmp_path / "b.zarr/v/.zarray").read_text())["compressor"] is None
 
 
+@pytest.mark.parametrize("form", ["zarr", "zarr3"])
+def test_texts_that_hdf5_gives_no_such_filter(tmp_path, form):
+    """fletcher32 is not for strings of variable length in HDF5: they keep their own filters, and are in the copy."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        for name in "text", "g/more":
+            f.create_dataset(name, data=["a", "bc", "d" * 100], dtype=h5py.string_dtype(), chunks=(2,))
+        f.create_dataset("x", data=np.arange(1000), chunks=(100,))
+    run("convert", "--format", form, "-F", "*,deflate,1", tmp_path / "a.h5", tmp_path / "a")
+    for more in [], ["--skip-unsupported"]:
+        told = run("convert", *more, "-F", "*,shuffle|fletcher32", tmp_path / "a", tmp_path / "b.h5")
+        assert "2 variables are not given the filters of the rule for all variables: the first is /" in told
+        assert "left out" not in told
+        with h5py.File(tmp_path / "b.h5") as f:
+            assert f["x"].fletcher32 and f["x"].shuffle and f["x"][:].tolist() == list(range(1000))
+            for name in "text", "g/more":
+                assert f[name].asstr()[:].tolist() == ["a", "bc", "d" * 100] and not f[name].fletcher32
+        os.remove(tmp_path / "b.h5")
+        told = run("convert", *more, "-F", "text,fletcher32", tmp_path / "a", tmp_path / "b.h5", code=32)
+        assert 'filter rule "text,fletcher32": /text: ' in told and "skip" not in told
+        assert sorted(os.listdir(tmp_path)) == ["a", "a.h5"]
+
+
 def test_a_rule_for_shards_that_are_copied(tmp_path):
     write_group(tmp_path / "a.zarr")
     write_array(tmp_path / "a.zarr/v", np.arange(64).reshape(8, 8), (8, 8), [sharding([4, 4], [LITTLE])], "int64", 0, 0)

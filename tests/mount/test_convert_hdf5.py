@@ -149,9 +149,16 @@ def test_a_rule_for_all_where_one_variable_cannot_have_filters(tmp_path):
         text = h5py.h5t.py_create(h5py.string_dtype(), logical=True)
         h5py.Dataset(h5py.h5d.create(f.id, b"compact", text, h5py.h5s.create_simple((2,)), properties))[...] = ["a", "bc"]
         f.create_dataset("w", data=np.arange(1000), chunks=(100,))
+        for name, kind in ("references", h5py.h5t.STD_REF_OBJ), ("lists", h5py.h5t.vlen_create(h5py.h5t.STD_I32LE)):
+            h5py.h5d.create(f.id, name.encode(), kind, h5py.h5s.create_simple((2,)), properties)
+        f["references"][0], f["lists"][1] = f["w"].ref, [1, 2, 3]
     told = run("convert", "-F", "*,deflate,1", tmp_path / "a.h5", tmp_path / "b.h5")
-    assert "warning" in told and "the filters are not changed: /compact" in told
+    for name in "compact", "references", "lists":
+        assert f"warning: the filters are not changed: /{name}: " in told
     assert filters(tmp_path / "b.h5", "w") == [1] and dump(tmp_path / "a.h5") == dump(tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert f[f["references"][0]] == f["w"] and f["lists"][1].tolist() == [1, 2, 3]
+        assert f["references"].id.get_create_plist().get_layout() == h5py.h5d.COMPACT
     assert "/compact" in run("convert", "-F", "compact,deflate,1", tmp_path / "a.h5", tmp_path / "c.h5", code=32)
     assert not (tmp_path / "c.h5").exists()
 

@@ -72,7 +72,8 @@ bool is_newer_superblock(const std::string& file) {
            const size_t count = offset < file.size() ? std::min(to.size(), file.size() - offset) : 0;
            if (count > 0) std::memcpy(to.data(), file.data() + offset, count);
            return count;
-         }).has_value();
+         })
+      .has_value();
 }
 
 const std::string kInteger = "\x10\x08\0\0\x08\0\0\0\0\0\x40\0"s;
@@ -143,8 +144,8 @@ TEST(NewerFormsTest, SelectionsOfVirtualDatasets) {
     block += checksum(block);
     if (!is_sound) ++block[12];
     std::string file = file_with(header2(message2(8, "\x04\x03"s + number(2048, 8) + number(1, 4))));
-    const std::string heap = "GCOL\x01\0\0\0"s + number(1024, 8) + number(1, 2) + number(0, 6) +
-                             number(block.size(), 8) + block;
+    const std::string heap =
+        "GCOL\x01\0\0\0"s + number(1024, 8) + number(1, 2) + number(0, 6) + number(block.size(), 8) + block;
     return file.replace(2048, heap.size(), heap);
   };
   EXPECT_TRUE(found(file_of(7, true)).contains("selection version 7 in a virtual dataset")) << found(file_of(7, true));
