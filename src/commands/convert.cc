@@ -221,6 +221,8 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
                                bool resumed, const MakeTarget& make_target) {
   Omissions omissions(options);
   omissions.add_found(info, false);
+  std::vector<std::string> warnings;
+  omissions.add_unreadable_sources(*source, info, warnings);
   if (options.format == DatasetFormat::hdf5) omissions.add_unequal_dimensions(info);
   ProgressReporter progress(fmt::format("converting {}", info.source), ProgressReporter::Unit::chunks);
   progress.expect(count_files(info, options.format == DatasetFormat::zarr3));
@@ -234,7 +236,6 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
                                      .for_netcdf = options.format == DatasetFormat::nczarr,
                                      .tells_types = options.format == DatasetFormat::hdf5,
                                      .shows_fill_of_big_endian = options.format == DatasetFormat::nczarr});
-  std::vector<std::string> warnings;
   CODECFS_TRY(check_rules(from, view, info, omissions, warnings));
   if (options.format != DatasetFormat::hdf5 && !options.portable)
     tell_what_stays(from, view, info, omissions, warnings);

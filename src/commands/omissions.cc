@@ -32,6 +32,22 @@ void Omissions::add_found(const DatasetInfo& info, bool keeps_all) {
   }
 }
 
+void Omissions::add_unreadable_sources(Source& source, const DatasetInfo& info, std::vector<std::string>& warnings) {
+  for (const InfoNode& node : info.nodes) {
+    const std::string path = "/" + node.path;
+    if (!node.variable || !node.variable->facts || node.variable->facts->storage != Storage::virtual_sources ||
+        covers(path))
+      continue;
+    const Result<std::vector<std::string>> missing = source.missing_sources(node.entry.object);
+    if (!missing)
+      add(path, missing.error(), false);
+    else if (!missing->empty())
+      warnings.push_back(fmt::format("{}: its source {}{} cannot be found: the copy has the fill value in its place",
+                                     path, missing->front(),
+                                     missing->size() == 1 ? "" : fmt::format(" and {} more", missing->size() - 1)));
+  }
+}
+
 void Omissions::add_unequal_dimensions(const DatasetInfo& info) {
   struct First {
     uint64_t length;

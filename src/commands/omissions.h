@@ -24,6 +24,10 @@ class Omissions {
   /// has.
   void add_found(const DatasetInfo& info, bool keeps_all);
 
+  /// Adds the virtual datasets of which a source cannot be read, and warns of those of which one is not there: libhdf5
+  /// reads the fill value for both.
+  void add_unreadable_sources(Source& source, const DatasetInfo& info, std::vector<std::string>& warnings);
+
   /// Adds the variables that have a dimension of the same name as another one in their group, but of another length: it
   /// is one dimension in HDF5, which gives both the greater length.
   void add_unequal_dimensions(const DatasetInfo& info);

@@ -148,6 +148,34 @@ def test_what_is_of_a_newer_version_is_never_left_out_of_a_conversion(made, tmp_
                 assert NEWER.search(next(line for line in told.splitlines() if line.startswith(f"codecfs: {path}: "))), told
 
 
+def test_without_isolation(made):
+    found = json.loads(run("verify", "--json", "-O", "isolate=off", made / "types.h5", code=3))
+    assert found["damages"] == 0 and {place["path"] for place in found["unchecked"]} == FILES["types.h5"][0]
+    assert all(NEWER.fullmatch(place["reason"]) for place in found["unchecked"])
+
+
+def test_sources_of_virtual_datasets(made, tmp_path):
+    """libhdf5 reads the fill value in the place of a source that it cannot read: a copy must not have that."""
+    shutil.copy(made / "types.h5", tmp_path / "source.h5")
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        for name, source, kind in ("v", "truth", bool), ("sound", "good", "i4"):
+            layout = h5py.VirtualLayout((2,), kind)
+            layout[:] = h5py.VirtualSource("source.h5", source, (2,))
+            f.create_virtual_dataset(name, layout)
+        assert f["v"][:].tolist() == [False, False]
+    [place] = json.loads(run("verify", "--json", tmp_path / "a.h5", code=3))["unchecked"]
+    assert place["path"] == "/v" and place["reason"].startswith("its source truth in source.h5 is written by a newer HDF5 (")
+    for words in [], ["--skip-unsupported"]:
+        assert NEWER.search(run("convert", *words, tmp_path / "a.h5", tmp_path / "b.zarr", code=32))
+        assert not (tmp_path / "b.zarr").exists()
+    assert "warning" not in run("convert", "--skip", "v", tmp_path / "a.h5", tmp_path / "b.zarr", code=0)
+    assert np.fromfile(tmp_path / "b.zarr/sound/0", "<i4").tolist() == [0, 1]
+    (tmp_path / "source.h5").unlink()
+    told = run("convert", tmp_path / "a.h5", tmp_path / "c.zarr", code=0)
+    for name in "v", "sound":
+        assert f"warning: /{name}: its source source.h5 cannot be found: the copy has the fill value in its place" in told
+
+
 def test_superblocks(made, tmp_path):
     data = bytearray((made / "types.h5").read_bytes())
     data[8] = 4

@@ -14,9 +14,10 @@ bool any_newer(const std::unordered_map<uint64_t, Error>& damaged) {
 }  // namespace
 
 AccessRecorder::AccessRecorder(std::unordered_map<uint64_t, Error> damaged, FindNewer find_newer)
-    : damaged_(std::move(damaged)), find_newer_(any_newer(damaged_) ? std::move(find_newer) : nullptr) {}
+    : damaged_(std::move(damaged)), find_newer_(std::move(find_newer)), looks_ahead_(any_newer(damaged_)) {}
 
 Result<> AccessRecorder::check_version(uint64_t address) const {
+  if (!find_newer_) return {};
   {
     const LockGuard lock(mutex_);
     if (sound_.contains(address)) return {};

@@ -37,16 +37,17 @@ class AccessRecorder {
     note_access(address);
     const auto known = damaged_.find(address);
     if (known != damaged_.end()) return std::unexpected(known->second);
-    return find_newer_ ? check_version(address) : Result<>();
+    return looks_ahead_ ? check_version(address) : Result<>();
   }
   /// Its attributes. object() must be called before it is accessed otherwise.
   [[nodiscard]] Result<> attributes(uint64_t address) const { return object(attributes_of_object(address)); }
-
- private:
+  /// kNewerFormat if a newer HDF5 wrote it: to be asked where libhdf5 has failed.
   [[nodiscard]] Result<> check_version(uint64_t address) const;
 
+ private:
   const std::unordered_map<uint64_t, Error> damaged_;
-  const FindNewer find_newer_;  // null: nothing newer is known
+  const FindNewer find_newer_;  // may be null
+  const bool looks_ahead_ = false;
   mutable Mutex mutex_;
   mutable std::unordered_set<uint64_t> sound_ CODECFS_GUARDED_BY(mutex_);  // addresses of what was looked at
 };

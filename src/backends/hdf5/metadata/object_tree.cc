@@ -101,7 +101,11 @@ Result<Handle> ObjectTree::open(ObjectId object) const {
   if (const Result<> allowed = recorder_->object(nodes_[object].address); !allowed)
     return fail(allowed.error().code, "{}: {}", path(object), allowed.error().reason);
   Handle handle(open_object(file_, nodes_[object].address));
-  if (!handle) return fail_library(EIO, "{} cannot be opened", path(object));
+  if (!handle) {
+    if (const Result<> known = recorder_->check_version(nodes_[object].address); !known)
+      return fail(known.error().code, "{}: {}", path(object), known.error().reason);
+    return fail_library(EIO, "{} cannot be opened", path(object));
+  }
   const H5I_type_t kind = H5Iget_type(handle.get());
   if (kind != (nodes_[object].group ? H5I_GROUP : H5I_DATASET))
     return fail(EIO, "{} is not the kind of object that it was", path(object));

@@ -43,12 +43,14 @@ auto guarded(Function function) -> decltype(function()) {
 
 class Hdf5Source final : public IsolatedSource {
  public:
-  Result<> open(const std::string& path, bool may_write, FileIo& io) { return mounted_.open(path, may_write, io); }
+  Result<> open(const std::string& path, bool may_write, FileIo& io) {
+    record_accesses({});
+    return mounted_.open(path, may_write, io);
+  }
 
   Result<> open_isolated(const std::string& path, bool may_write, IsolatedState state, FileIo& io) {
     mounted_.file.shared = std::move(state.shared);
-    mounted_.file.recorder = std::make_unique<AccessRecorder>(std::move(state.damaged),
-                                                              [this](uint64_t address) { return find_newer(address); });
+    record_accesses(std::move(state.damaged));
     mounted_.file.fetched = std::move(state.fetched);
     return mounted_.resume(path, may_write, std::move(state.journal), io);
   }
@@ -359,9 +361,13 @@ class Hdf5Source final : public IsolatedSource {
     auto attributes = read_attributes(holder, rules, name, mounted_.file.bytes->size());
     // Of attributes in a heap, libhdf5 tells nobody of the failure.
     if (!attributes && attributes.error().code == EIO)
-      if (const auto newer = find_newer(attributes_of_object(address)))
-        return fail(kNewerFormat, "{}: {}", name, *newer);
+      if (const Result<> known = mounted_.file.recorder->check_version(attributes_of_object(address)); !known)
+        return fail(known.error().code, "{}: {}", name, known.error().reason);
     return attributes;
+  }
+  void record_accesses(std::unordered_map<uint64_t, Error> damaged) {
+    mounted_.file.recorder =
+        std::make_unique<AccessRecorder>(std::move(damaged), [this](uint64_t address) { return find_newer(address); });
   }
   [[nodiscard]] std::optional<std::string> find_newer(uint64_t address) const {
     return find_newer_form([this](uint64_t offset, MutableBytes to) { return mounted_.file.bytes->read(offset, to); },

@@ -1,10 +1,20 @@
 #include "backends/hdf5/source/virtual_sources.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "backends/api/newer_format.h"
 #include "backends/hdf5/library/handle.h"
+#include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/overview/newer_forms.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -40,6 +50,21 @@ Handle open_source_file(const SourceFile& file, const std::string& name) {
   return opened;
 }
 
+/// Why libhdf5 cannot read a dataset of another file, if a newer HDF5 wrote it.
+std::optional<std::string> newer_form_in(hid_t file, const std::string& dataset) {
+  ObjectInfo info;
+  if (!object_info_by_name(file, dataset.c_str(), info)) return std::nullopt;
+  std::string path(static_cast<size_t>(std::max<ssize_t>(H5Fget_name(file, nullptr, 0), 0)) + 1, '\0');
+  if (H5Fget_name(file, path.data(), path.size()) < 0) return std::nullopt;
+  const UniqueFd bytes(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!bytes) return std::nullopt;
+  const auto read = [&](uint64_t offset, MutableBytes to) -> Result<size_t> {
+    const ssize_t count = ::pread(bytes.get(), to.data(), to.size(), static_cast<off_t>(offset));
+    return count < 0 ? Result<size_t>(fail_errno(errno, "{}", path)) : Result<size_t>(static_cast<size_t>(count));
+  };
+  return find_newer_form(read, info.address);
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> missing_virtual_sources(const SourceFile& file, hid_t dataset) {
@@ -61,7 +86,12 @@ Result<std::vector<std::string>> missing_virtual_sources(const SourceFile& file,
       continue;
     }
     const Handle found(H5Dopen2(is_here ? file.file.get() : opened.second.get(), source.c_str(), H5P_DEFAULT));
-    if (!found) missing.push_back(is_here ? source : fmt::format("{} in {}", source, name));
+    if (found) continue;
+    const std::string shown = is_here ? source : fmt::format("{} in {}", source, name);
+    if (!is_here)
+      if (const auto newer = newer_form_in(opened.second.get(), source))
+        return fail(kNewerFormat, "its source {} is {}", shown, *newer);
+    missing.push_back(shown);
   }
   return missing;
 }

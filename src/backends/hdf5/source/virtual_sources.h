@@ -12,7 +12,8 @@
 namespace codecfs::hdf5 {
 
 /// The sources of a virtual dataset that libhdf5 would not find: "other.h5", "/v in other.h5". At most a thousand;
-/// without those with a pattern in their name, of which any number may exist. Under a LibraryRead. EIO.
+/// without those with a pattern in their name, of which any number may exist. Under a LibraryRead. EIO; kNewerFormat if
+/// libhdf5 finds one and cannot read it, as a newer HDF5 wrote it.
 Result<std::vector<std::string>> missing_virtual_sources(const SourceFile& file, hid_t dataset);
 
 }  // namespace codecfs::hdf5
