@@ -26,7 +26,7 @@ void Omissions::add_found(const DatasetInfo& info, bool keeps_all) {
     if (node.error)
       add(path, *node.error, false);
     else if (node.variable && !node.variable->facts)  // damage of chunks is found when they are copied
-      add(path, *node.variable->error, false);
+      add_error(*node.variable->error);
     else if (node.variable && node.variable->facts && node.variable->facts->unreadable)
       add_error(*node.variable->facts->unreadable);
   }
