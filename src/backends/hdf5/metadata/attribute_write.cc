@@ -375,16 +375,19 @@ Result<> AttributeChange::add_element(std::string_view name, hid_t type, std::ve
   value.name = name;
   value.type = Handle(H5Tcopy(type));
   value.memory = Handle(H5Tcopy(type));
+  value.replaces = std::ranges::find(names_, name) != names_.end();
+  const Handle old(value.replaces ? H5Aopen(holder_, value.name.c_str(), H5P_DEFAULT) : H5I_INVALID_HID);
+  const Handle shape(old ? H5Aget_space(old.get()) : H5I_INVALID_HID);
   const hsize_t one = 1;  // netCDF stores single numbers as arrays of length one
   const bool is_text = H5Tget_class(type) == H5T_STRING;
-  value.space = Handle(is_text ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &one, nullptr));
+  const bool is_array = rules_.netcdf || (shape && H5Sget_simple_extent_type(shape.get()) == H5S_SIMPLE);
+  value.space = Handle(is_text || !is_array ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &one, nullptr));
   value.bytes = std::move(element);
   if (H5Tis_variable_str(type) > 0) {
     const char* const stored = value.texts.emplace_back(std::move(text)).c_str();
     value.bytes.resize(sizeof stored);
     std::memcpy(value.bytes.data(), &stored, sizeof stored);
   }
-  value.replaces = std::ranges::find(names_, name) != names_.end();
   CODECFS_TRY(check_size(value));
   values_.push_back(std::move(value));
   return {};
