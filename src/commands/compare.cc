@@ -57,7 +57,7 @@ bool is_same(const Json& one, const Json& other) {
 /// The names of dimensions that the source has, or a copy of it.
 OptionalNames names_in(const Variable& variable) {
   if (!variable.dimensions) return OptionalNames(variable.grid.rank());
-  return named_dimensions(*variable.dimensions, phony_dimensions(variable.attributes));
+  return named_dimensions(*variable.dimensions, variable.attributes);
 }
 
 /// Whether both sides name a dimension, and not alike.

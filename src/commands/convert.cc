@@ -9,6 +9,7 @@
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "backends/api/newer_format.h"
@@ -147,7 +148,7 @@ Result<> check_skips(std::vector<std::string>& skip, const DatasetInfo& info) {
 /// ENAMETOOLONG for the first node whose files in a new directory could not be opened by their paths.
 Result<> check_path_lengths(const DatasetInfo& info, const std::vector<std::string>& skip,
                             const std::string& destination) {
-  constexpr size_t kMetadata = std::string_view(".zattrs").size();
+  constexpr size_t kMetadata = std::string_view("zarr.json").size();  // the longest name
   constexpr size_t kChunkPrefix = std::string_view("c/").size();
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(destination, error);
@@ -214,6 +215,18 @@ void tell_what_stays(TreeFiles& from, fs::View view, const DatasetInfo& info, co
                                    count == 1 ? "" : "the first is ", first));
 }
 
+/// The names of dimensions that are not generated.
+std::set<std::string> real_dimensions(const DatasetInfo& info) {
+  std::set<std::string> names;
+  for (const InfoNode& node : info.nodes) {
+    if (!node.variable || !node.variable->facts || !node.variable->facts->dimensions) continue;
+    const Variable& facts = *node.variable->facts;
+    for (const std::optional<std::string>& name : named_dimensions(*facts.dimensions, facts.attributes))
+      if (name) names.insert(*name);
+  }
+  return names;
+}
+
 /// A target for the files of this view, and whether it has some of an interrupted conversion.
 using MakeTarget = std::function<Result<ConvertTarget*>(fs::View view)>;
 
@@ -235,6 +248,7 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
                                      .portable = options.portable,
                                      .for_netcdf = options.format == DatasetFormat::nczarr,
                                      .tells_types = options.format == DatasetFormat::hdf5,
+                                     .real_dimensions = real_dimensions(info),
                                      .shows_fill_of_big_endian = options.format == DatasetFormat::nczarr});
   CODECFS_TRY(check_rules(from, view, info, omissions, warnings));
   if (options.format != DatasetFormat::hdf5 && !options.portable)
@@ -262,13 +276,14 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   return done;
 }
 
-/// Whether a variable has a dimension with a name that is not generated.
-bool names_dimensions(const DatasetInfo& info) {
-  return std::ranges::any_of(info.nodes, [](const InfoNode& node) {
-    if (!node.variable || !node.variable->facts || !node.variable->facts->dimensions) return false;
-    const Variable& facts = *node.variable->facts;
-    return std::ranges::any_of(named_dimensions(*facts.dimensions, phony_dimensions(facts.attributes)),
-                               [](const auto& name) { return name.has_value(); });
+/// Whether a new HDF5 file is netCDF: its source names dimensions or is of netCDF, or its name says so.
+bool becomes_netcdf(Source& source, const DatasetInfo& info, const std::string& destination) {
+  if (destination.ends_with(".nc") || destination.ends_with(".nc4") || !real_dimensions(info).empty()) return true;
+  return std::ranges::any_of(info.nodes, [&](const InfoNode& node) {
+    if (node.variable && node.variable->facts && node.variable->facts->dimension_paths) return true;
+    if (node.entry.kind != EntryKind::group || node.error) return false;
+    const auto defined = source.dimensions(node.entry.object);
+    return defined && !defined->empty();
   });
 }
 
@@ -283,6 +298,7 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
   if (is_directory) CODECFS_TRY(check_path_lengths(info, options.skip, partial.path()));
   const bool resumed = is_there(partial.path());
   const bool is_array = source->root().kind == EntryKind::variable;
+  const bool as_netcdf = format == DatasetFormat::hdf5 && becomes_netcdf(*source, info, destination);
   const bool is_zip = is_zip_name(destination);
   // netCDF-C gives the top folder of an archive the archive's name.
   const std::string top = std::filesystem::path(destination).stem().string();
@@ -304,8 +320,7 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
                           CODECFS_ASSIGN(target, make_directory_target(partial.path(), partial.is_of_this_boot()));
                           return target.get();
                         }
-                        if (!resumed)
-                          CODECFS_TRY(create_source(partial.path(), name_of(format), names_dimensions(info)));
+                        if (!resumed) CODECFS_TRY(create_source(partial.path(), name_of(format), as_netcdf));
                         if (!resumed && chmod(partial.path().c_str(), 0600) != 0)
                           return fail_errno(errno, "{}", partial.path());
                         CODECFS_ASSIGN(std::unique_ptr<Source> made, open_source(partial.path(), true));

@@ -278,9 +278,10 @@ std::string variable_text(const InfoNode& node, const Variable& described, size_
   add("shape", list_text(described.grid.shape()));
   if (described.dimensions) {
     std::string names;
-    for (const std::string& name : *described.dimensions) names += (names.empty() ? "" : ", ") + name;
-    const bool has_all = phony_dimensions(described.attributes).empty();
-    add("dimensions", has_all ? names : names + " (generated names)");
+    const OptionalNames named = named_dimensions(*described.dimensions, described.attributes);
+    for (size_t d = 0; d < named.size(); ++d)
+      names += (names.empty() ? "" : ", ") + (*described.dimensions)[d] + (named[d] ? "" : " (generated)");
+    add("dimensions", names);
   }
   if (!described.max_shape.empty()) {
     std::string most;

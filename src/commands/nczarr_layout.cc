@@ -90,7 +90,7 @@ Result<> NczarrLayout::add_array(const std::string& path, ObjectId object) {
   if (variable.unreadable_attributes) return std::unexpected(*variable.unreadable_attributes);
   CODECFS_TRY(nczarr_texts::check_variable(is_text(variable) ? with_text_of(variable, 1) : variable));
   const std::vector<uint64_t>& shape = variable.grid.shape();
-  const std::set<std::string> phony = phony_dimensions(variable.attributes);
+  const std::set<std::string> phony = phony_names(variable.attributes);
   for (size_t d = 0; d < shape.size(); ++d) {
     GroupDimension wanted{nczarr_texts::anonymous_dimension(shape[d]), shape[d], false};
     const auto names = names_of(variable);
@@ -148,7 +148,7 @@ Result<std::string> NczarrLayout::zattrs_of(const std::string& path, std::vector
   CODECFS_ASSIGN(group.attributes, source_->group_attributes(found->second));
   make_lists_of_netcdf(group.attributes);
   if (const auto phony = phony_.find(path); phony != phony_.end())
-    group.attributes.push_back(phony_attribute(phony->second));
+    group.attributes.push_back(phony_attribute({phony->second.begin(), phony->second.end()}));
   return nczarr_texts::group_zattrs(group, path.empty());
 }
 

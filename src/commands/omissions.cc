@@ -59,7 +59,7 @@ void Omissions::add_unequal_dimensions(const DatasetInfo& info) {
     if (!node.variable || !node.variable->facts || !node.variable->facts->dimensions || covers(path)) continue;
     const Variable& facts = *node.variable->facts;
     const std::string group = path.substr(0, path.rfind('/'));
-    const OptionalNames names = named_dimensions(*facts.dimensions, phony_dimensions(facts.attributes));
+    const OptionalNames names = named_dimensions(*facts.dimensions, facts.attributes);
     for (size_t d = 0; d < names.size() && d < facts.grid.rank(); ++d) {
       if (!names[d]) continue;
       const std::string& name = *names[d];

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/endian.h"
+
 namespace codecfs {
 namespace {
 
@@ -36,6 +38,21 @@ size_t count_starts(Bytes bytes) {
   return count;
 }
 
+/// Whether a zero has another byte behind it, in words of eight bytes that overlap by one.
+bool has_bytes_behind_end(const std::byte* string, uint64_t size) {
+  constexpr uint64_t kSeven = 0x7f7f7f7f7f7f7f7f;
+  const auto is_in = [](uint64_t word) {
+    const uint64_t others = (((word & kSeven) + kSeven) | word) & ~kSeven;  // the highest bit of each byte but zeros
+    return ((~others & ~kSeven) << 8 & others) != 0;
+  };
+  uint64_t at = 0;
+  for (; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t) - 1)
+    if (is_in(load_le<uint64_t>(string + at))) return true;
+  for (++at; at < size; ++at)
+    if (string[at - 1] == std::byte{0} && string[at] != std::byte{0}) return true;
+  return false;
+}
+
 }  // namespace
 
 bool has_bytes_behind_ends(std::span<const EndedString> strings, uint64_t element, Bytes elements) {
@@ -48,7 +65,7 @@ bool has_bytes_behind_ends(std::span<const EndedString> strings, uint64_t elemen
   }
   for (size_t i = 0; i + element <= elements.size(); i += element)
     for (const EndedString& string : strings)
-      if (!is_all_zero(behind_end(elements.subspan(i + string.offset, string.size)))) return true;
+      if (has_bytes_behind_end(elements.data() + i + string.offset, string.size)) return true;
   return false;
 }
 

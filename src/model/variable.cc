@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
-#include <sstream>
 
 #include "base/endian.h"
 #include "model/fill.h"
@@ -13,24 +11,42 @@
 
 namespace codecfs {
 
-Attribute phony_attribute(const std::set<std::string>& names) {
-  std::string listed;
-  for (const std::string& name : names) listed += (listed.empty() ? "" : " ") + name;
-  return {kPhonyDimensions, Json(std::move(listed))};
+namespace {
+
+/// An empty list if there is no such attribute, or it has another value.
+Json phony_list(std::span<const Attribute> attributes) {
+  constexpr size_t kLongest = size_t{1} << 20;  // bytes
+  const auto attribute = std::ranges::find(attributes, kPhonyDimensions, &Attribute::name);
+  if (attribute == attributes.end() || !attribute->value->is_string()) return Json::array();
+  const auto& text = attribute->value->get_ref<const std::string&>();
+  Result<Json> list = text.size() > kLongest ? Json() : parse_json(text);
+  return list && list->is_array() ? *std::move(list) : Json::array();
 }
 
-std::set<std::string> phony_dimensions(std::span<const Attribute> attributes) {
-  const auto listed = std::ranges::find(attributes, kPhonyDimensions, &Attribute::name);
-  if (listed == attributes.end() || !listed->value->is_string()) return {};
-  std::istringstream words(listed->value->get<std::string>());
-  return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
+}  // namespace
+
+Attribute phony_attribute(const OptionalNames& phony) {
+  Json list = Json::array();
+  for (const std::optional<std::string>& name : phony) list.push_back(name ? Json(*name) : Json());
+  return {kPhonyDimensions, Json(print_json(list))};
 }
 
-OptionalNames named_dimensions(std::span<const std::string> names, const std::set<std::string>& phony) {
-  OptionalNames named;
-  for (const std::string& name : names)
-    named.push_back(phony.contains(name) ? std::nullopt : std::optional<std::string>(name));
+OptionalNames named_dimensions(std::span<const std::string> names, std::span<const Attribute> attributes) {
+  OptionalNames named(names.begin(), names.end());
+  const Json list = phony_list(attributes);
+  if (list.size() != names.size()) return named;
+  for (size_t d = 0; d < names.size(); ++d)
+    if (!list[d].is_null() && list[d] != names[d]) return named;
+  for (size_t d = 0; d < names.size(); ++d)
+    if (!list[d].is_null()) named[d].reset();
   return named;
+}
+
+std::set<std::string> phony_names(std::span<const Attribute> attributes) {
+  std::set<std::string> names;
+  for (const Json& name : phony_list(attributes))
+    if (name.is_string()) names.insert(name.get<std::string>());
+  return names;
 }
 
 std::optional<OptionalNames> names_of(const Variable& variable) {

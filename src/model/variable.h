@@ -120,15 +120,19 @@ struct Variable {
 
 using VariablePtr = std::shared_ptr<const Variable>;
 
-/// Lists, separated by spaces, the names of a variable's dimensions that codecfs generated because its HDF5 file has no
-/// names for them: xarray opens no variable without. Copies keep this attribute, so that the names do not become real
-/// dimensions when a copy is converted back; no HDF5 dataset stores it.
+/// A JSON list as text, with a name or null for each dimension: names that codecfs generated because the HDF5 file of
+/// the variable has none for them, as xarray opens no variable without names. Copies keep this attribute, so that the
+/// names do not become dimensions when a copy is converted back; no HDF5 dataset stores it. Of a group of NCZarr: a
+/// list of the names of its dimensions that are generated.
 inline constexpr char kPhonyDimensions[] = "_codecfs_phony_dimensions";
-Attribute phony_attribute(const std::set<std::string>& names);
-/// The names that this attribute lists; none if it does not exist.
-std::set<std::string> phony_dimensions(std::span<const Attribute> attributes);
-/// The names of a variable's dimensions, but for those which it lists as generated.
-OptionalNames named_dimensions(std::span<const std::string> names, const std::set<std::string>& phony);
+/// How most generated names begin; a number follows.
+inline constexpr char kPhonyPrefix[] = "phony_dim_";
+Attribute phony_attribute(const OptionalNames& phony);
+/// The names of a variable's dimensions, but for those that its attribute marks as generated. All of them if it marks
+/// other names: a program has renamed, added or moved dimensions, and means the others, too.
+OptionalNames named_dimensions(std::span<const std::string> names, std::span<const Attribute> attributes);
+/// All names that the attribute has; none if it does not exist.
+std::set<std::string> phony_names(std::span<const Attribute> attributes);
 
 /// The names of all dimensions, or of some, or none.
 std::optional<OptionalNames> names_of(const Variable& variable);

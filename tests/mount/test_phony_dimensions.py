@@ -90,22 +90,46 @@ def test_real_dimensions_of_such_names_stay(tmp_path, form):
 
 
 @pytest.mark.parametrize("form", ["zarr", "zarr3"])
-def test_names_of_some_dimensions(tmp_path, form):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["x"] = np.arange(3)
+@pytest.mark.parametrize("named", [0, 1])
+def test_names_of_some_dimensions(tmp_path, form, named):
+    """Some have a scale in the file; "w" has none, but the dimensions of "v" by their lengths."""
+    shape = 4, 3
+    with h5py.File(tmp_path / "a.h5", "w", track_order=True) as file:
+        file["x"] = np.arange(shape[named])
         file["x"].make_scale("x")
-        file["v"] = np.arange(12).reshape(4, 3)
-        file["v"].dims[1].attach_scale(file["x"])
+        for name in "v", "w":
+            file[name] = np.arange(12).reshape(shape)
+        file["v"].dims[named].attach_scale(file["x"])
     codecfs("convert", "--format", form, tmp_path / "a.h5", tmp_path / "a.zarr")
     codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:
-        assert sorted(file) == ["v", "x"] and len(file["v"].dims[0]) == 0 and file["v"].dims[1][0] == file["x"]
+        assert sorted(file) == ["v", "w", "x"] and len(file["v"].dims[1 - named]) == 0 and file["v"].dims[named][0] == file["x"]
+        assert [len(dimension) for dimension in file["w"].dims] == [0, 0]
     codecfs("compare", tmp_path / "a.h5", tmp_path / "b.h5")
+    if named == 0:
+        return  # netCDF-C 4.9 opens neither the source nor the copy
     with netCDF4.Dataset(tmp_path / "a.h5") as file, netCDF4.Dataset(tmp_path / "b.h5") as copy:
-        assert copy["v"].dimensions == file["v"].dimensions
+        for name in "v", "w":
+            assert copy[name].dimensions == file[name].dimensions
 
 
-@pytest.mark.parametrize("view, kept", [("", {MARK: "phony_dim_0 phony_dim_1", "units": "K"}), ("decoded3", {MARK: "phony_dim_0 phony_dim_1", "units": "K"})])
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "nczarr"])
+def test_a_dataset_without_names_in_a_netcdf_file(tmp_path, form):
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("x", 5)
+        file.createVariable("x", "f8", ("x",))[:] = np.arange(5)
+    with h5py.File(tmp_path / "a.nc", "a") as file:
+        file["v"] = np.arange(15).reshape(5, 3)
+    codecfs("convert", "--format", form, tmp_path / "a.nc", tmp_path / "a.zarr")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.nc")
+    codecfs("compare", tmp_path / "a.nc", tmp_path / "b.nc")
+    with netCDF4.Dataset(tmp_path / "a.nc") as file, netCDF4.Dataset(tmp_path / "b.nc") as copy:
+        assert copy["v"].dimensions == file["v"].dimensions and copy["v"].shape == (5, 3)
+    with h5py.File(tmp_path / "b.nc") as file:
+        assert sorted(file) == ["v", "x"]
+
+
+@pytest.mark.parametrize("view, kept", [(view, {MARK: '["phony_dim_0", "phony_dim_1"]', "units": "K"}) for view in ("", "decoded3")])
 def test_a_view_has_the_mark(tmp_path, mount, view, kept):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["v"] = np.arange(12).reshape(4, 3)
@@ -165,44 +189,49 @@ def test_attributes_of_scales_are_not_replaced(tmp_path, mount):
         assert file["x"].attrs["CLASS"] == b"DIMENSION_SCALE" and file["x"].attrs["NAME"] == b"x"
 
 
-def test_a_name_that_is_given_becomes_a_dimension(tmp_path, mount):
+@pytest.mark.parametrize("view", ["", "decoded3"])
+def test_a_name_that_is_given_becomes_a_dimension(tmp_path, mount, view):
+    """And the others of the variable, as netCDF-C needs a scale for each dimension or for none."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["v"] = np.arange(12).reshape(4, 3)
-    there = mount(tmp_path / "a.h5")
-    text = json.loads((there.path / "v/.zattrs").read_text())
-    text["_ARRAY_DIMENSIONS"][1] = "x"
-    (there.path / "v/.zattrs").write_text(json.dumps(text))
-    text = json.loads((there.path / "v/.zattrs").read_text())
-    names, mark = text["_ARRAY_DIMENSIONS"], text[MARK]
-    assert names == [mark, "x"] and mark.startswith("phony_dim_")
-    text["_ARRAY_DIMENSIONS"] = [mark, mark]  # the name in the file does not become a generated one
-    with pytest.raises(OSError) as caught:
-        (there.path / "v/.zattrs").write_text(json.dumps(text))
-    assert caught.value.errno == 22
+    there = mount(tmp_path / "a.h5", *(["view=" + view] if view else []))
+    name, key = there.path / "v" / ("zarr.json" if view else ".zattrs"), "dimension_names" if view else "_ARRAY_DIMENSIONS"
+    text = json.loads(name.read_text())
+    text[key][1] = "x"
+    name.write_text(json.dumps(text))
+    assert json.loads(name.read_text())[key] == ["phony_dim_0", "x"] and MARK not in name.read_text()
     there.close()
-    with h5py.File(tmp_path / "a.h5") as file:
-        assert sorted(file) == ["v", "x"] and len(file["v"].dims[0]) == 0 and file["v"].dims[1][0] == file["x"]
+    with netCDF4.Dataset(tmp_path / "a.h5") as file:
+        assert file["v"].dimensions == ("phony_dim_0", "x")
 
 
 @pytest.mark.parametrize("python", ["debian", "mount-tests"])
 def test_xarray_copies_it(tmp_path, mount, python):
-    """Its copy has the mark, so that a file made of it has no dimensions either, but for one that was renamed."""
+    """Its copy has the mark, so that a file made of it has no dimensions either. Where it has changed a name, added a dimension or
+    given one a coordinate, all are dimensions: netCDF4 finds the same as in the store."""
     there = mount(make_source(tmp_path / "a.h5"), "ro")
     program = """
 import sys, xarray
 data = xarray.open_zarr(sys.argv[1], group="layers/dense/vars", consolidated=False).load()
-assert data["0"].shape == (4, 3)
-data[["0"]].rename({data["0"].dims[1]: "x"}).to_zarr(sys.argv[2], consolidated=True)
-data.to_zarr(sys.argv[3], consolidated=True)
+data.to_zarr(sys.argv[2] + "/all.zarr")
+v = data[["0"]]
+first, second = v["0"].dims
+for name, changed in {"renamed0": v.rename({first: "x"}), "renamed1": v.rename({second: "x"}), "more": xarray.concat([v, v], "t"),
+                      "turned": v.transpose(), "coordinate": v.assign_coords({first: [1, 2, 3, 4]}), "less": v.isel({first: 0})}.items():
+    changed.to_zarr(f"{sys.argv[2]}/{name}.zarr")
 """
     python = sys.executable if python == "debian" else python_of(python)
-    subprocess.run([python, "-c", program, there.path, tmp_path / "x.zarr", tmp_path / "all.zarr"], check=True)
-    codecfs("convert", tmp_path / "x.zarr", tmp_path / "x.nc")
-    with h5py.File(tmp_path / "x.nc") as file:
-        assert sorted(file) == ["0", "x"] and file["0"].dims[1][0] == file["x"] and len(file["0"].dims[0]) == 0
+    subprocess.run([python, "-c", program, there.path, tmp_path], check=True)
     codecfs("convert", tmp_path / "all.zarr", tmp_path / "all.h5")
     with h5py.File(tmp_path / "all.h5") as file:
         assert sorted(file) == ["0", "1"] and file["0"][...].tolist() == np.arange(12.0).reshape(4, 3).tolist()
+    for name in "renamed0", "renamed1", "more", "turned", "coordinate", "less":
+        store = next(iter(tmp_path.glob(f"{name}.zarr/0/.zattrs")), None)
+        names = json.loads(store.read_text())["_ARRAY_DIMENSIONS"] if store else json.loads((tmp_path / f"{name}.zarr/0/zarr.json").read_text())["dimension_names"]
+        codecfs("convert", tmp_path / f"{name}.zarr", tmp_path / f"{name}.nc")
+        with netCDF4.Dataset(tmp_path / f"{name}.nc") as file:
+            assert list(file["0"].dimensions) == names, name
+            assert [len(file.dimensions[one]) for one in names] == list(file["0"].shape), name
 
 
 def test_xarray_writes_netcdf_of_it(tmp_path, mount):
@@ -211,6 +240,42 @@ def test_xarray_writes_netcdf_of_it(tmp_path, mount):
         data.load().to_netcdf(tmp_path / "x.nc", engine="netcdf4")
     text = json.loads((mount(tmp_path / "x.nc", "ro").path / "0/.zattrs").read_text())
     assert len(text["_ARRAY_DIMENSIONS"]) == 2 and MARK not in text, "they are real there"
+
+
+def is_netcdf(path):
+    with h5py.File(path) as file:
+        return "_NCProperties" in file.attrs
+
+
+def test_which_files_are_netcdf(tmp_path):
+    """Those of which a variable has names, those of a store of netCDF, and those whose name says so."""
+    source = make_source(tmp_path / "a.h5")
+    with netCDF4.Dataset(tmp_path / "scalar.nc", "w") as file:
+        file.createVariable("v", "i4", ())[...] = 1
+    with netCDF4.Dataset(tmp_path / "dimensions.nc", "w") as file:
+        file.createDimension("x", 3)
+    for name, form, ending, expected in (("a.h5", "zarr", ".h5", False), ("a.h5", "nczarr", ".h5", True), ("scalar.nc", "nczarr", ".h5", True),
+                                         ("dimensions.nc", "nczarr", ".h5", True), ("scalar.nc", "zarr", ".h5", False),
+                                         ("scalar.nc", "zarr3", ".nc", True), ("scalar.nc", "zarr", ".nc4", True)):
+        store, made = tmp_path / f"{name}.{form}.zarr", tmp_path / f"{name}.{form}{ending}"
+        codecfs("convert", "--format", form, tmp_path / name, store)
+        codecfs("convert", store, made)
+        assert is_netcdf(made) == expected, made
+        shutil.rmtree(store)
+    assert not is_netcdf(source)
+
+
+def test_a_class_of_scales_on_what_is_none(tmp_path):
+    """It would make a scale of the copy."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["v"] = np.arange(3)
+        file["v"].attrs["CLASS"] = np.bytes_("DIMENSION_SCALE")
+        file.create_group("g").attrs["CLASS"] = np.bytes_("DIMENSION_SCALE")
+        file["g/w"] = 1
+    codecfs("convert", tmp_path / "a.h5", tmp_path / "a.zarr")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert "CLASS" not in file["v"].attrs and file["g"].attrs["CLASS"] == "DIMENSION_SCALE"
 
 
 @pytest.mark.parametrize("form", ["zarr", "zarr3"])

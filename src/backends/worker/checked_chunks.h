@@ -46,7 +46,7 @@ class CheckedChunks {
     uint64_t size = 0;
     bool is_as_shown = false;
   };
-  static constexpr size_t kMax = 16384;
+  static constexpr size_t kMax = 131072;  // a listing of more looks at each anew
 
   LruMap<Key, Known, KeyHash> known_{kMax};
 };

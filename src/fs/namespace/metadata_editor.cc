@@ -49,7 +49,7 @@ void take_dimensions(const DirectoryState& group, Variable& variable) {
 
 /// The dimensions of a group, but for those with generated names.
 Result<> define_dimensions(Source& source, ObjectId group, WrittenAttributes& written) {
-  const std::set<std::string> phony = phony_dimensions(written.attributes);
+  const std::set<std::string> phony = phony_names(written.attributes);
   std::erase_if(written.defined, [&](const GroupDimension& one) { return phony.contains(one.name); });
   std::erase_if(written.attributes, named(kPhonyDimensions));
   return source.define_dimensions(group, written.defined);

@@ -56,6 +56,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
           [this](const ChunkPlace& chunk) { changed_outside(chunk); }),
       read_ahead(options.cache_bytes / 2, dataset.source().reads_at_once()) {
   if (options.shows_fill_of_big_endian) dataset.show_fill_of_big_endian();
+  dataset.set_real_dimensions(options.real_dimensions);
 }
 
 Result<Place> MountContext::place_of(Ino ino) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,11 +56,12 @@ struct FilesystemOptions {
   bool portable = false;            // -o portable: encoded3 has only codecs that every reader of Zarr v3 has
   bool for_netcdf = false;          // encoded has only codecs that netCDF-C has
   bool tells_types = false;         // metadata files of v2 say more than Zarr does: put_types() of metadata_files.h
-  bool shows_fill_of_big_endian = false;  // see Dataset
-  bool nodelete = false;                  // -o nodelete: variables and groups cannot be removed
-  bool has_other_users = false;           // -o allow_other: users without the right to read all of the source
-  std::string mountpoint = {};            // absolute; link targets below it are inside the mount
-  MakeReferences make_references = {};    // for `.codecfs/references.json`; none: there is no such file
+  std::set<std::string> real_dimensions = {};  // see Dataset
+  bool shows_fill_of_big_endian = false;       // see Dataset
+  bool nodelete = false;                       // -o nodelete: variables and groups cannot be removed
+  bool has_other_users = false;                // -o allow_other: users without the right to read all of the source
+  std::string mountpoint = {};                 // absolute; link targets below it are inside the mount
+  MakeReferences make_references = {};         // for `.codecfs/references.json`; none: there is no such file
 };
 
 struct MountContext {

@@ -197,6 +197,14 @@ Result<VariablePtr> Dataset::described(ObjectId id) {
   if (VariablePtr known = described_.get(id)) return known;
   const uint64_t changes = changes_;
   CODECFS_ASSIGN(VariablePtr variable, describe(*source_, id));
+  const auto is_real = [&](const std::string& name) {
+    return name.starts_with(kPhonyPrefix) && real_dimensions_.contains(name);
+  };
+  if (!real_dimensions_.empty() && std::ranges::any_of(phony_names(variable->attributes), is_real)) {
+    auto unmarked = std::make_shared<Variable>(*variable);
+    std::erase_if(unmarked->attributes, [](const Attribute& attribute) { return attribute.name == kPhonyDimensions; });
+    variable = std::move(unmarked);
+  }
   described_.put_if(id, variable, memory_estimate(*variable), [&] { return changes_ == changes; });
   return variable;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "backends/api/source.h"
@@ -53,6 +54,9 @@ class Dataset {
   /// From now on, chunks of big-endian variables are shown that are not stored: netCDF-C, up to 4.10.1, swaps the bytes
   /// of the fill value that it takes in their place in NCZarr. Not thread-safe.
   void show_fill_of_big_endian() { shows_fill_of_big_endian_ = true; }
+  /// Variables with a generated name (phony_dim_N) that is one of these are described without kPhonyDimensions: a
+  /// program that copied the dataset has made a dimension of it. Before there are requests.
+  void set_real_dimensions(std::set<std::string> names) { real_dimensions_ = std::move(names); }
   /// The texts of a group's files.
   static Text zgroup();
   Result<Text> zattrs(ObjectId group, bool with_types);
@@ -83,6 +87,7 @@ class Dataset {
   const std::unique_ptr<Source> source_;
   const bool has_other_users_;
   bool shows_fill_of_big_endian_ = false;
+  std::set<std::string> real_dimensions_;
   std::atomic<uint64_t> changes_ = 0;
   LruMap<ObjectId, VariableView> variables_{512, kMaxHeld};
   LruMap<ObjectId, Variable> described_{64, kMaxHeld};

@@ -1,6 +1,7 @@
 #include "fs/views/metadata_files.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "backends/api/zarr_texts.h"
 #include "filters/core/codec_json.h"
@@ -33,6 +34,19 @@ Result<std::vector<std::optional<uint64_t>>> parse_max_shape(const Json& list, c
                   print_json(shape));
   }
   return limits;
+}
+
+/// A number, or a pair of them, with NaN and infinities as fill_value of .zarray has them.
+Json with_text(const Json& value) {
+  if (value.is_array()) {
+    Json list = Json::array();
+    for (const Json& item : value) list.push_back(item.is_array() ? item : with_text(item));
+    return list;
+  }
+  const double number = value.is_number_float() ? value.get<double>() : 0.0;
+  if (std::isnan(number)) return "NaN";
+  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
+  return value;
 }
 
 }  // namespace
@@ -79,9 +93,13 @@ bool repeats_fill(const Variable& variable, const Attribute& attribute) {
 
 Json zattrs_json(const Variable& variable) {
   Json json = zattrs_json(std::span(variable.attributes));
-  if (!variable.dimension_paths && variable.type.kind == TypeKind::floating && variable.fill_value->is_string() &&
-      std::ranges::any_of(variable.attributes, [&](const Attribute& one) { return repeats_fill(variable, one); }))
-    json.erase(kFillAttribute);
+  const bool is_number = variable.type.kind == TypeKind::floating || variable.type.kind == TypeKind::complex;
+  if (is_number && !variable.dimension_paths && json.contains(kFillAttribute)) {
+    const Json& mark = json[kFillAttribute];
+    const Json& value = mark.is_array() && mark.size() == 1 ? mark[0] : mark;
+    if (Json told = with_text(value); told != value && print_json(told) == print_json(variable.fill_value))
+      json.erase(kFillAttribute);
+  }
   if (variable.dimensions) json["_ARRAY_DIMENSIONS"] = *variable.dimensions;
   if (!variable.dimension_paths) return json;
   put_types(json, variable.attributes);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "backends/hdf5/format/chunk_index.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/wal/write_log_format.h"
+#include "base/worker_process.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -105,8 +107,44 @@ EdgeChunks::Content EdgeChunks::content_of(std::span<const uint64_t> at, Bytes c
 
 Result<> EdgeChunks::complete(Dataset& dataset) const {
   if (!dataset.is_direct()) return {};
+  constexpr uint64_t kFew = 4096;
+  const uint64_t visited = count_moved();
+  const auto store_whole = [&](uint64_t number) -> Result<> {
+    note_access(dataset.address());  // each is a step of its own
+    return dataset.store_whole(number);
+  };
+  // Of a sparse array, most chunks at the edge are not stored.
+  if (visited > kFew) {
+    CODECFS_ASSIGN(const uint64_t stored, count_stored_chunks(dataset.id()));
+    if (stored < visited) {
+      CODECFS_ASSIGN(const auto numbers, list_stored_chunks(dataset.id(), before_, dataset.rank()));
+      std::vector<uint64_t> at(before_.rank());
+      for (const uint64_t number : numbers) {
+        before_.coordinates_of(number, at);
+        bool is_visited = false;
+        for (size_t d = 0; d < at.size(); ++d) is_visited |= is_moved(d, at[d]);
+        if (is_visited) CODECFS_TRY(store_whole(number));
+      }
+      return {};
+    }
+  }
   return for_each(&EdgeChunks::is_moved,
-                  [&](std::span<const uint64_t> at) { return dataset.store_whole(before_.number_of(at)); });
+                  [&](std::span<const uint64_t> at) { return store_whole(before_.number_of(at)); });
+}
+
+/// At most how many chunks the part in the array changes of.
+uint64_t EdgeChunks::count_moved() const {
+  uint64_t count = 0;
+  for (size_t d = 0; d < before_.rank(); ++d) {
+    const uint64_t edge = std::min(before_.shape()[d], after_.shape()[d]);
+    if (!is_moved(d, edge / after_.chunks()[d])) continue;
+    uint64_t plane = 1;
+    for (size_t other = 0; other < before_.rank(); ++other)
+      if (other != d && __builtin_mul_overflow(plane, std::min(before_.cells()[other], after_.cells()[other]), &plane))
+        return UINT64_MAX;
+    if (__builtin_add_overflow(count, plane, &count)) return UINT64_MAX;
+  }
+  return count;
 }
 
 Result<> EdgeChunks::note(const Dataset& dataset) {

@@ -56,6 +56,7 @@ class EdgeChunks {
   using Visit = std::function<Result<>(std::span<const uint64_t>)>;
   [[nodiscard]] bool is_edge(size_t dimension, uint64_t at) const;
   [[nodiscard]] bool is_moved(size_t dimension, uint64_t at) const;
+  [[nodiscard]] uint64_t count_moved() const;
   Result<> for_each(bool (EdgeChunks::*is_visited)(size_t, uint64_t) const, const Visit& visit) const;
   [[nodiscard]] Content content_of(std::span<const uint64_t> at, Bytes chunk, const Dataset::FileForm& form) const;
   Result<> note(const Dataset& dataset, const Dataset::FileForm& form, std::span<const uint64_t> at);

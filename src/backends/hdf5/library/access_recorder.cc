@@ -18,12 +18,18 @@ AccessRecorder::AccessRecorder(std::unordered_map<uint64_t, Error> damaged, Find
 
 Result<> AccessRecorder::check_version(uint64_t address) const {
   if (!find_newer_) return {};
+  if (const auto newer = find_newer_(address, true)) return fail(kNewerFormat, "{}", *newer);
+  return {};
+}
+
+Result<> AccessRecorder::look_ahead(uint64_t address) const {
+  if (!find_newer_) return {};
   {
     const LockGuard lock(mutex_);
     if (sound_.contains(address)) return {};
   }
   // Not remembered: another object may get the address.
-  if (const auto newer = find_newer_(address)) return fail(kNewerFormat, "{}", *newer);
+  if (const auto newer = find_newer_(address, false)) return fail(kNewerFormat, "{}", *newer);
   const LockGuard lock(mutex_);
   if (sound_.size() >= kMaxKnown) sound_.clear();
   sound_.insert(address);

@@ -25,7 +25,7 @@ constexpr uint64_t object_of(uint64_t address) { return address & ~(uint64_t{1} 
 class AccessRecorder {
  public:
   /// find_newer_form() of the file.
-  using FindNewer = std::function<std::optional<std::string>(uint64_t address)>;
+  using FindNewer = std::function<std::optional<std::string>(uint64_t address, bool has_failed)>;
 
   AccessRecorder() = default;
   /// `damaged`: what must not be accessed, and why, by address. If a newer HDF5 wrote any of it, others are looked for
@@ -37,7 +37,7 @@ class AccessRecorder {
     note_access(address);
     const auto known = damaged_.find(address);
     if (known != damaged_.end()) return std::unexpected(known->second);
-    return looks_ahead_ ? check_version(address) : Result<>();
+    return looks_ahead_ ? look_ahead(address) : Result<>();
   }
   /// Its attributes. object() must be called before it is accessed otherwise.
   [[nodiscard]] Result<> attributes(uint64_t address) const { return object(attributes_of_object(address)); }
@@ -45,6 +45,8 @@ class AccessRecorder {
   [[nodiscard]] Result<> check_version(uint64_t address) const;
 
  private:
+  [[nodiscard]] Result<> look_ahead(uint64_t address) const;
+
   const std::unordered_map<uint64_t, Error> damaged_;
   const FindNewer find_newer_;  // may be null
   const bool looks_ahead_ = false;

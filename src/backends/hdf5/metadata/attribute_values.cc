@@ -329,6 +329,7 @@ struct AttributeCollector {
       log::debug("{}: attribute \"{}\" is left out: its type has no JSON form", object, name);
       return;
     }
+    if (!rules.group && std::string_view(name) == "CLASS" && **value == kScaleClass) return;
     std::string type = reader.nczarr_type(**value);
     std::string shown = escape_attribute_name(name);
     if (as_json.contains(shown)) {

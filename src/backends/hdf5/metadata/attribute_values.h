@@ -23,6 +23,10 @@ inline constexpr char kJsonAttributes[] = "_codecfs_json_attributes";
 /// A longer list (in bytes) is taken as damaged.
 inline constexpr size_t kMaxJsonAttributes = size_t{1} << 20;
 
+/// The value of CLASS in dimension scales. On a dataset that HDF5 takes for none, as it has another type, it is hidden,
+/// too: in a copy it would make a scale.
+inline constexpr char kScaleClass[] = "DIMENSION_SCALE";
+
 struct AttributeRules {
   bool netcdf = false;  // the file is netCDF-4: hide its internal attributes; arrays of one element are single values
   bool scale =

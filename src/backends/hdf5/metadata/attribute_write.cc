@@ -335,7 +335,8 @@ Result<> AttributeChange::set(const Attribute& attribute) {
   if (name == "_ARRAY_DIMENSIONS" && !rules_.group)
     return fail(EINVAL, "{}: \"{}\" is {}, not a name for each dimension: HDF5 has no form for it", object_, name,
                 print_json(attribute.value));
-  if (is_kept(name, rules_) || (name == "CLASS" && *attribute.value == "DIMENSION_SCALE"))
+  const bool makes_scale = !rules_.group && name == "CLASS" && *attribute.value == kScaleClass;
+  if (is_kept(name, rules_) || makes_scale)
     return fail(EPERM, "{}: \"{}\" is reserved for HDF5 and netCDF", object_, name);
   if (name.empty() || name.size() > kLongestName || name.find('\0') != std::string::npos)
     return fail(EINVAL, "{}: an attribute of HDF5 cannot have the name \"{}\"", object_, name.substr(0, 64));

@@ -271,7 +271,7 @@ class Dimensions::Walk {
         continue;
       }
       group.dims.push_back({variable.shape[d], variable.unlimited[d], next_});
-      numbering_.phony.emplace(next_, fmt::format("phony_dim_{}", next_));
+      numbering_.phony.emplace(next_, fmt::format("{}{}", kPhonyPrefix, next_));
       ids.push_back(next_++);
     }
     numbering_.by_dataset.emplace(variable.address, std::move(ids));
@@ -396,22 +396,26 @@ Result<Dimensions::Names> Dimensions::names(ObjectId object, const Dataset& data
     }
   }
   Names names;
+  bool has_phony = false;
+  OptionalNames phony(found.size());
   if (std::ranges::any_of(found, unnamed)) {
     const auto numbered = numbering().by_dataset.find(tree_.address(object));
     for (size_t d = 0; d < found.size(); ++d) {
       if (found[d]) continue;
       if (numbered == numbering().by_dataset.end() || numbered->second.size() != found.size()) {
         found[d] = fmt::format("dim_{}", d);  // damaged: scales refer to nothing
-        names.phony.insert(*found[d]);
+        phony[d] = found[d];
+        has_phony = true;
         continue;
       }
       const int id = numbered->second[d];
-      const auto phony = numbering().phony.find(id);
-      const bool is_phony = phony != numbering().phony.end();
-      found[d] = is_phony ? phony->second : numbering().by_id.at(id);
-      if (is_phony) names.phony.insert(*found[d]);
+      const auto generated = numbering().phony.find(id);
+      const bool is_generated = generated != numbering().phony.end();
+      found[d] = phony[d] = is_generated ? generated->second : numbering().by_id.at(id);
+      has_phony |= is_generated;
     }
   }
+  if (has_phony) names.phony = std::move(phony);
   for (auto& name : found) names.shown.push_back(std::move(*name));
   return names;
 }

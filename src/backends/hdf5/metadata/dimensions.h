@@ -14,7 +14,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -48,7 +47,8 @@ class Dimensions {
   Result<std::vector<GroupDimension>> in_group(hid_t group);
   struct Names {
     std::vector<std::string> shown;  // one per dimension of dataset.facts().grid
-    std::set<std::string> phony;     // those of them that the file does not have
+    /// If some are generated: the names that the file does not store with the dataset, none for the others. Empty else.
+    OptionalNames phony;
   };
   Result<Names> names(ObjectId object, const Dataset& dataset);
 

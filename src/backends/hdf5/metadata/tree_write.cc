@@ -209,7 +209,7 @@ Result<> TreeWriter::rename(ObjectId from, std::string_view name, ObjectId to, s
     if (from != to && !attached_scales(dataset->id(), dataset->rank()).empty()) {
       CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset->id()));
       CODECFS_ASSIGN(const auto names, dimensions_.names(member.entry.object, *dataset));
-      const OptionalNames named = named_dimensions(names.shown, names.phony);
+      const OptionalNames named(names.shown.begin(), names.shown.end());
       CODECFS_ASSIGN(plan, scales_.plan(to, netcdf_name(link), extents, std::span(named).first(extents.size())));
     }
   }

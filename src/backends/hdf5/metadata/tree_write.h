@@ -71,10 +71,10 @@ class TreeWriter {
   /// `becomes_scale`: by the same change.
   Result<AttributeChange> plan_attributes(ObjectId object, const Dataset* dataset, std::span<const Attribute> set,
                                           std::span<const std::string> remove, hid_t handle, bool becomes_scale) const;
-  /// None if the variable has these names. `phony`: those of them that the file does not get.
+  /// None if the variable has these names. `set`: may mark some as generated, which the file does not get.
   Result<std::optional<DimensionWriter::Plan>> plan_dimensions(ObjectId variable, const Dataset& dataset,
                                                                std::span<const std::string> names,
-                                                               const std::set<std::string>& phony);
+                                                               std::span<const Attribute> set);
   Result<> carry_out_naming(ObjectId variable, const Dataset& dataset, const DimensionWriter::Plan& plan);
   Result<> carry_out_resize(const Dataset& dataset, std::span<const hsize_t> dims, const EdgeChunks& edges,
                             const std::vector<DimensionWriter::Growth>& scales);

@@ -177,7 +177,7 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
   if (variable.dimensions && variable.grid.rank() > 0) {
     if (variable.dimensions->size() != variable.grid.rank())
       return fail(EINVAL, "{} names for {} dimensions", variable.dimensions->size(), variable.grid.rank());
-    const OptionalNames names = named_dimensions(*variable.dimensions, phony_dimensions(variable.attributes));
+    const OptionalNames names = named_dimensions(*variable.dimensions, variable.attributes);
     if (std::ranges::any_of(names, [](const auto& one) { return one.has_value(); })) {
       CODECFS_ASSIGN(made.dimensions, scales_.plan(group, netcdf_name(made.link), extents_of(variable), names));
     }
@@ -282,12 +282,12 @@ Result<> TreeWriter::set_attributes(ObjectId object, const Dataset* dataset, std
 
 Result<std::optional<DimensionWriter::Plan>> TreeWriter::plan_dimensions(ObjectId variable, const Dataset& dataset,
                                                                          std::span<const std::string> names,
-                                                                         const std::set<std::string>& phony) {
+                                                                         std::span<const Attribute> set) {
   const size_t shown_rank = dataset.facts().grid.rank();
   if (names.size() != shown_rank)
     return fail(EINVAL, "{}: {} names for {} dimensions", dataset.name(), names.size(), shown_rank);
   const size_t rank = dataset.rank();
-  OptionalNames wanted = named_dimensions(names, phony);
+  OptionalNames wanted = named_dimensions(names, set);
   const bool is_scale = is_dimension_scale(dataset.id());
   const auto scales = attached_scales(dataset.id(), rank);
   const auto is_attached = [&](size_t d) { return !scales.empty() && !scales[d].empty(); };
@@ -296,7 +296,7 @@ Result<std::optional<DimensionWriter::Plan>> TreeWriter::plan_dimensions(ObjectI
   if (std::ranges::all_of(wanted, is_unnamed) && rank == shown_rank && rank > 0 && scales.empty() && !is_scale)
     return std::optional<DimensionWriter::Plan>();
   // A shown name may be inferred from the length alone; a generated one is not a name.
-  const auto is_generated = [](const std::string& name) { return name.starts_with("phony_dim_"); };
+  const auto is_generated = [](const std::string& name) { return name.starts_with(kPhonyPrefix); };
   const bool stays_if_equal = rank == 0 || attached || is_scale || std::ranges::any_of(names, is_generated);
   // Names that the file does not store are found by a walk through all of it: not where they do not matter, as for each
   // new variable that gets its dimensions.
@@ -349,7 +349,7 @@ Result<> TreeWriter::set_dimensions(ObjectId variable, const Dataset& dataset, s
 
 Result<> TreeWriter::set_metadata(ObjectId variable, const Dataset& dataset, std::span<const std::string> dimensions,
                                   std::span<const Attribute> set, std::span<const std::string> remove) {
-  CODECFS_ASSIGN(const auto plan, plan_dimensions(variable, dataset, dimensions, phony_dimensions(set)));
+  CODECFS_ASSIGN(const auto plan, plan_dimensions(variable, dataset, dimensions, set));
   CODECFS_ASSIGN(const AttributeChange change,
                  plan_attributes(variable, &dataset, set, remove, dataset.id(), plan && plan->scale));
   if (!plan && change.empty()) return {};

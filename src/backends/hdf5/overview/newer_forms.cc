@@ -44,14 +44,14 @@ std::vector<std::byte> bytes_at(const ReadFile& read, uint64_t offset, uint64_t 
 }
 
 std::optional<Superblock> read_superblock(const ReadFile& read) {
-  constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+  constexpr std::string_view kFileSignature = "\x89HDF\r\n\x1a\n";
   constexpr uint64_t kMaxUserBlock = uint64_t{1} << 30;
   for (uint64_t offset = 0; offset <= kMaxUserBlock; offset = offset == 0 ? 512 : 2 * offset) {
     const std::vector<std::byte> bytes = bytes_at(read, offset, 64);
     if (bytes.size() < 24) return std::nullopt;
-    if (std::memcmp(bytes.data(), kSignature.data(), kSignature.size()) != 0) continue;
+    if (std::memcmp(bytes.data(), kFileSignature.data(), kFileSignature.size()) != 0) continue;
     Superblock found;
-    Cursor in{bytes, kSignature.size()};
+    Cursor in{bytes, kFileSignature.size()};
     found.version = in.number(1);
     if (found.version < 2) in.at = 13;
     found.format = {offset, static_cast<size_t>(in.number(1)), static_cast<size_t>(in.number(1))};
@@ -68,7 +68,7 @@ class Search {
   Search(const ReadFile& read, const FileFormat& format) : read_(read), format_(format) {}
 
   std::optional<std::string> in_object(uint64_t address);
-  std::optional<std::string> in_attributes(uint64_t address);
+  std::optional<std::string> in_attributes(uint64_t address, bool has_failed);
 
  private:
   [[nodiscard]] Result<ObjectHeader> header_at(uint64_t address) const;
@@ -311,14 +311,14 @@ std::optional<std::string> Search::in_object(uint64_t address) {
   return std::nullopt;
 }
 
-std::optional<std::string> Search::in_attributes(uint64_t address) {
+std::optional<std::string> Search::in_attributes(uint64_t address, bool has_failed) {
   const Result<ObjectHeader> header = header_at(address);
   if (!header) return std::nullopt;
   for (const HeaderMessage* message : header->messages()) {
     if ((message->flags & HeaderMessage::kShared) != 0) continue;
     std::optional<std::string> newer;
     if (message->type == MessageType::attribute) newer = in_attribute(message->body, header->version() == 2);
-    if (message->type == MessageType::attribute_info) {
+    if (message->type == MessageType::attribute_info && has_failed) {
       Cursor in{message->body, 1};
       if ((in.number(1) & 1) != 0) in.skip(2);  // the greatest creation order
       const uint64_t heap = address_in(in);
@@ -331,12 +331,12 @@ std::optional<std::string> Search::in_attributes(uint64_t address) {
 
 }  // namespace
 
-std::optional<std::string> find_newer_form(const ReadFile& read, uint64_t address) {
+std::optional<std::string> find_newer_form(const ReadFile& read, uint64_t address, bool has_failed) {
   const auto superblock = read_superblock(read);
   if (!superblock) return std::nullopt;
   Search search(read, superblock->format);
   const uint64_t object = object_of(address);
-  return object == address ? search.in_object(object) : search.in_attributes(object);
+  return object == address ? search.in_object(object) : search.in_attributes(object, has_failed);
 }
 
 std::optional<std::string> find_newer_superblock(const ReadFile& read) {

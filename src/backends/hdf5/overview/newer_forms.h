@@ -20,8 +20,9 @@ namespace codecfs::hdf5 {
 using ReadFile = std::function<Result<size_t>(uint64_t offset, MutableBytes to)>;
 
 /// Why libhdf5 cannot read an object, or its attributes (attributes_of_object()), if a newer HDF5 wrote it. Nothing is
-/// found in indexes of shared messages.
-std::optional<std::string> find_newer_form(const ReadFile& read, uint64_t address);
+/// found in indexes of shared messages. `has_failed`: libhdf5 has failed on it. Only then attributes outside of the
+/// object header are looked for, as a heap may still have some that were removed.
+std::optional<std::string> find_newer_form(const ReadFile& read, uint64_t address, bool has_failed = true);
 /// The same of the superblock.
 std::optional<std::string> find_newer_superblock(const ReadFile& read);
 

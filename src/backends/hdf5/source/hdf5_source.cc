@@ -366,12 +366,12 @@ class Hdf5Source final : public IsolatedSource {
     return attributes;
   }
   void record_accesses(std::unordered_map<uint64_t, Error> damaged) {
-    mounted_.file.recorder =
-        std::make_unique<AccessRecorder>(std::move(damaged), [this](uint64_t address) { return find_newer(address); });
+    mounted_.file.recorder = std::make_unique<AccessRecorder>(
+        std::move(damaged), [this](uint64_t address, bool has_failed) { return find_newer(address, has_failed); });
   }
-  [[nodiscard]] std::optional<std::string> find_newer(uint64_t address) const {
+  [[nodiscard]] std::optional<std::string> find_newer(uint64_t address, bool has_failed = true) const {
     return find_newer_form([this](uint64_t offset, MutableBytes to) { return mounted_.file.bytes->read(offset, to); },
-                           address);
+                           address, has_failed);
   }
   template <class Use>
   auto with_dataset(ObjectId id, const Use& use) -> decltype(use(std::declval<Dataset&>())) {

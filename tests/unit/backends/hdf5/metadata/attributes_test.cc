@@ -49,7 +49,7 @@ TEST_F(Hdf5Attributes, NewOnesInNetcdf) {
   const std::string expected =
       R"({"units": "K", "empty": "", "integer": 5, "large": 18446744073709551615, "fraction": 0.1, "nan": NaN, )"
       R"("list": [1, 2, -3], "mixed": [1.0, 2.5, -Infinity], "texts": ["a", "\u00e9", ""], "yes": 1, )"
-      R"("_codecfs_phony_dimensions": "phony_dim_0"})";
+      R"("_codecfs_phony_dimensions": "[\"phony_dim_0\"]"})";
   EXPECT_EQ(shown("v"), expected);
   reopen();
   EXPECT_EQ(shown("v"), expected);
@@ -178,15 +178,15 @@ TEST_F(Hdf5Attributes, AFillValueThatIsNoneOfZarr2MarksMissingData) {
   Variable marked = described("\"<f4\"", {4}, {4});
   marked.attributes = {{"_FillValue", json("-9.5")}};
   EXPECT_GOOD(make("marked", marked));
-  EXPECT_EQ(shown("marked"), R"({"_FillValue": -9.5, "_codecfs_phony_dimensions": "phony_dim_0"})");
+  EXPECT_EQ(shown("marked"), R"({"_FillValue": -9.5, "_codecfs_phony_dimensions": "[\"phony_dim_0\"]"})");
   EXPECT_TRUE(variable("marked")->fill_value.is_null()) << "absent chunks are zeros";
   EXPECT_EQ(variable("marked")->fill, std::vector<std::byte>(4));
   EXPECT_GOOD(set("marked", "_FillValue", "[-8]"));
-  EXPECT_EQ(shown("marked"), R"({"_FillValue": -8.0, "_codecfs_phony_dimensions": "phony_dim_0"})");
+  EXPECT_EQ(shown("marked"), R"({"_FillValue": -8.0, "_codecfs_phony_dimensions": "[\"phony_dim_0\"]"})");
   EXPECT_REFUSED(set("marked", "_FillValue", "\"x\""), EINVAL);
   EXPECT_GOOD(make("plain", described("\"<i2\"", {4}, {4})));
   EXPECT_GOOD(set("plain", "_FillValue", "-99"));
-  EXPECT_EQ(shown("plain"), R"({"_FillValue": -99, "_codecfs_phony_dimensions": "phony_dim_0"})");
+  EXPECT_EQ(shown("plain"), R"({"_FillValue": -99, "_codecfs_phony_dimensions": "[\"phony_dim_0\"]"})");
   EXPECT_GOOD(set("plain", "_FillValue", "0"));
   EXPECT_EQ(variable("plain")->fill_value, json("0")) << "now it is both";
   EXPECT_REFUSED(set("plain", "_FillValue", "1"), EPERM);

@@ -465,7 +465,7 @@ TEST_F(Hdf5Make, NamesOfDimensionsAndAttributesChangeTogether) {
   EXPECT_REFUSED(set({"y", "x"}, {{"units", Json("K")}}, {"none"}), ENODATA);
   EXPECT_REFUSED(set({"y", "y"}, {{"units", Json("K")}}, {}), EINVAL);  // of two lengths
   EXPECT_EQ(dimensions("v"), before);
-  EXPECT_EQ(phony_dimensions(variable("v")->attributes), (std::set<std::string>{before[0], before[1]}));
+  EXPECT_EQ(phony_names(variable("v")->attributes), (std::set<std::string>{before[0], before[1]}));
   EXPECT_EQ(variable("v")->attributes.size(), 1U);
   EXPECT_GOOD(set({"y", "x"}, {{"units", Json("K")}, {"old", Json(1)}}, {}));
   EXPECT_GOOD(set({"x", "y"}, {{"units", Json("m")}}, {"old"}));
