@@ -22,7 +22,7 @@ class ConvertCommand final : public Command {
     return {
         "convert", "copy a dataset into a new one of another format, or with other filters",
         "The ending of DEST chooses the format: .h5, .hdf5, .nc, .nc4, .h5ad, .nxs and others of HDF5 make HDF5\n"
-        "(netCDF-4 where the source has its dimensions), .zip a zip archive of Zarr v2, anything else a Zarr "
+        "(netCDF-4 if a variable has named dimensions), .zip a zip archive of Zarr v2, anything else a Zarr "
         "directory\n"
         "in the version of the source, or v2. With --format nczarr it is netCDF's form of Zarr v2, also as .zip. "
         "Stored bytes are passed "

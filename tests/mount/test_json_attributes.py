@@ -41,21 +41,26 @@ def codecfs(*words):
     return subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120)
 
 
-def texts_of(holder):
-    return {name: json.loads(holder.attrs[name]) for name in OBJECTS}
+def texts_of(holder, is_netcdf):
+    """The objects whose texts h5py finds; lists of lists are no texts where netCDF's rules do not hold."""
+    return {name: json.loads(holder.attrs[name]) if is_netcdf or name != "matrix" else holder.attrs[name].tolist() for name in OBJECTS}
 
 
 def attributes(path):
     shown = json.loads(path.read_text())
-    shown.pop("_ARRAY_DIMENSIONS", None)
+    for name in "_ARRAY_DIMENSIONS", "_codecfs_phony_dimensions":
+        shown.pop(name, None)
     return shown
 
 
-def test_objects_survive_the_way_to_hdf5_and_back(tmp_path, store):
+@pytest.mark.parametrize("is_netcdf", [False, True])
+def test_objects_survive_the_way_to_hdf5_and_back(tmp_path, store, is_netcdf):
+    if is_netcdf:
+        zarr.open_group(str(store))["v"].attrs["_ARRAY_DIMENSIONS"] = ["x"]
     assert codecfs("convert", store, tmp_path / "a.h5").returncode == 0
     with h5py.File(tmp_path / "a.h5") as file:
         for holder in (file, file["v"]):
-            assert texts_of(holder) == OBJECTS
+            assert texts_of(holder, is_netcdf) == OBJECTS
             assert holder.attrs["text"] in (PLAIN["text"], PLAIN["text"].encode())
     compared = codecfs("compare", store, tmp_path / "a.h5")
     assert compared.returncode == 0, compared.stdout + compared.stderr

@@ -32,6 +32,14 @@ with file("attributes.h5", libver="latest") as f:
     f.create_group("g")["v"] = np.arange(3)
     for holder in f, f["good"], f["g"]:
         holder.attrs["n"], holder.attrs["flag"] = 3, np.bool_(True)
+with file("removed.h5", libver="latest") as f:  # its heaps still have what was removed
+    f["truth"] = np.array([True])
+    for holder in f.create_group("g"), f["good"]:
+        for i in range(20):
+            holder.attrs[f"number{i}"] = np.arange(4.0)
+        holder.attrs["flag"] = np.bool_(True)
+        holder.attrs["last"] = 1
+        del holder.attrs["flag"]
 with file("dense.h5", libver="latest") as f:
     g, v = f.create_group("g"), f["good"]
     for holder, count in (g, 12), (v, 700):  # the second ones need an indirect block of their heap
@@ -252,3 +260,12 @@ def test_a_damaged_type_beside_newer_ones(made, tmp_path):
     found = json.loads(run("verify", "--json", tmp_path / "a.h5", code=2))
     assert [damage["path"] for damage in found["damaged"]] == ["/other"]
     assert {place["path"] for place in found["unchecked"]} == {"/", "/good", "/g"}
+
+
+def test_attributes_that_were_removed_hide_no_others(made, mount):
+    assert b"flag" in (made / "removed.h5").read_bytes()
+    there = mount(made / "removed.h5", "ro")
+    with pytest.raises(OSError):
+        (there.path / "truth/.zarray").read_text()
+    for name in "good", "g":
+        assert json.loads((there.path / name / ".zattrs").read_text())["last"] == 1

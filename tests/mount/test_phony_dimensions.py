@@ -10,6 +10,7 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray
+import zarr
 
 from venvs import python_of
 from conftest import CODECFS
@@ -263,6 +264,20 @@ def test_which_files_are_netcdf(tmp_path):
         assert is_netcdf(made) == expected, made
         shutil.rmtree(store)
     assert not is_netcdf(source)
+
+
+@pytest.mark.parametrize("names", [{}, {"_ARRAY_DIMENSIONS": ["x"]}])
+def test_empty_lists_stay_lists(tmp_path, names):
+    store = zarr.open_group(str(tmp_path / "a.zarr"), "w")
+    store.attrs["e"] = []
+    store.create_dataset("v", data=np.arange(3)).attrs.update({"e": [], **names})
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    codecfs("compare", tmp_path / "a.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert file.attrs["e"].shape == file["v"].attrs["e"].shape == (0,)
+    if names:
+        with netCDF4.Dataset(tmp_path / "b.h5") as file:
+            assert len(file["v"].e) == 0
 
 
 def test_a_class_of_scales_on_what_is_none(tmp_path):

@@ -254,3 +254,17 @@ def test_in_an_object_store(short, remote, server):
     with pytest.raises(OSError):
         (encoded / "2").read_bytes()
     assert "readers of Zarr" in os.getxattr(encoded / "2", "user._Error").decode()
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "gzip"}])
+def test_a_sparse_array_grows(tmp_path, mount, options):
+    """Ten million chunks at its edge, of which one is stored: looking at each takes longer than libhdf5 is given."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("v", (1, 200_000_000), "i4", chunks=(10, 20), maxshape=(None, None), fillvalue=-1, **options)[0, :5] = 3
+    there = mount(path)
+    text = json.loads((there.path / "v/.zarray").read_text())
+    (there.path / "v/.zarray").write_text(json.dumps({**text, "shape": [3, 200_000_000]}))
+    there.close()
+    with h5py.File(path) as file:
+        assert file["v"].shape == (3, 200_000_000) and file["v"][:, :6].tolist() == [[3] * 5 + [-1], [-1] * 6, [-1] * 6]

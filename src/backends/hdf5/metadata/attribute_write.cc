@@ -187,7 +187,7 @@ class ValueBuilder {
     } else if (const auto known = parse_dtype(given_); known && given_[1] != 'S' && !is_text) {
       Handle type = make_number(*known);
       if (!type) return false;
-      if (json_.is_null() || (json_.is_array() && items.empty())) return make_empty(std::move(type));
+      if (json_.is_null()) return make_empty(std::move(type));
       value_.type = std::move(type);
     } else {
       return false;
