@@ -44,14 +44,14 @@ std::vector<std::byte> bytes_at(const ReadFile& read, uint64_t offset, uint64_t 
 }
 
 std::optional<Superblock> read_superblock(const ReadFile& read) {
-  constexpr std::string_view kFileSignature = "\x89HDF\r\n\x1a\n";
+  constexpr std::string_view kBegin = "\x89HDF\r\n\x1a\n";
   constexpr uint64_t kMaxUserBlock = uint64_t{1} << 30;
   for (uint64_t offset = 0; offset <= kMaxUserBlock; offset = offset == 0 ? 512 : 2 * offset) {
     const std::vector<std::byte> bytes = bytes_at(read, offset, 64);
     if (bytes.size() < 24) return std::nullopt;
-    if (std::memcmp(bytes.data(), kFileSignature.data(), kFileSignature.size()) != 0) continue;
+    if (std::memcmp(bytes.data(), kBegin.data(), kBegin.size()) != 0) continue;
     Superblock found;
-    Cursor in{bytes, kFileSignature.size()};
+    Cursor in{bytes, kBegin.size()};
     found.version = in.number(1);
     if (found.version < 2) in.at = 13;
     found.format = {offset, static_cast<size_t>(in.number(1)), static_cast<size_t>(in.number(1))};
