@@ -96,6 +96,9 @@ def test_reads(server, tmp_path):
                 files = order.sample(files, len(files)) if round_number % 8 < 4 else files
                 with concurrent.futures.ThreadPoolExecutor(4) as pool:
                     seen = dict(zip(files, pool.map(read, files)))
+                if set(seen.values()) == {None} and "was replaced since it was opened" in there.messages():
+                    refused += 1  # the first answer had the wrong ETag: all others are of another object
+                    continue
                 right += sum(content == expected[name][file] for file, content in seen.items())
                 failed += sum(content is None for content in seen.values())
                 wrong += [(name, file) for file, content in seen.items() if content not in (None, expected[name][file])]

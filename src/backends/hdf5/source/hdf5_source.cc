@@ -359,7 +359,7 @@ class Hdf5Source final : public IsolatedSource {
     if (const Result<> readable = mounted_.file.recorder->attributes(address); !readable)
       return fail(readable.error().code, "{}: {}", name, readable.error().reason);
     auto attributes = read_attributes(holder, rules, name, mounted_.file.bytes->size());
-    // Of attributes in a heap, libhdf5 tells nobody of the failure.
+    // Of attributes in a heap, libhdf5 does not report the failure.
     if (!attributes && attributes.error().code == EIO)
       if (const Result<> known = mounted_.file.recorder->check_version(attributes_of_object(address)); !known)
         return fail(known.error().code, "{}: {}", name, known.error().reason);
