@@ -319,6 +319,8 @@ def test_elements_of_any_size(mount, tmp_path):
             got = bytearray((folder / f"1{end}").read_bytes())
             if name == "compound":
                 got[4:8] = wanted[4:8]  # padding
+            if name == "text":  # it ends at its first zero
+                wanted = wanted.split(b"\0")[0].ljust(size, b"\0")
             assert got == wanted, folder
             absent = (folder / f"0{end}").read_bytes()
             assert absent == bytes(kind.get_size()), folder

@@ -194,6 +194,7 @@ const OverviewReader::KnownType* OverviewReader::type_of(Bytes encoded) {
   found.emplace();
   found->type = std::move(mapped->type);
   found->shape = std::move(mapped->shape);
+  found->ended = std::move(mapped->ended);
   found->converts = mapped->converts;
   found->text = mapped->text;
   found->unreadable = std::move(mapped->unreadable);
@@ -252,6 +253,7 @@ bool OverviewReader::set_fill(Variable& facts, const Dataset& dataset, const Kno
         value.size() < facts.fill.size() || value.size() > kLargestFill)
       return false;
     std::copy_n(value.begin(), facts.fill.size(), facts.fill.begin());
+    if (!facts.fill.empty()) clear_behind_ends(facts.ended_strings, facts.type.size, facts.fill);
   }
   const auto attribute = std::ranges::find(dataset.attributes, kFillAttribute, &AttributeMessage::name);
   if (attribute == dataset.attributes.end()) return true;
@@ -314,6 +316,7 @@ std::optional<VariableSummary> OverviewReader::summary(uint64_t address, const s
     return std::nullopt;
   auto facts = std::make_shared<Variable>();
   facts->type = type->type;
+  facts->ended_strings = type->ended;
   facts->unreadable = type->unreadable;
   facts->type_text = type->type_text;
   if (type->text) facts->object_codec = Json{{"id", "vlen-utf8"}};

@@ -40,6 +40,7 @@ class OverviewReader {
   struct KnownType {
     DataType type;
     std::vector<uint64_t> shape;
+    std::vector<EndedString> ended;
     bool converts = false;
     bool text = false;
     std::optional<Error> unreadable;

@@ -171,7 +171,9 @@ TEST_F(Hdf5Attributes, AllOrNone) {
   EXPECT_TRUE(variable("v")->fill_value.is_null());
   EXPECT_GOOD(set("v", "_FillValue", "-1"));
   EXPECT_EQ(variable("v")->fill_value, json("-1.0"));
-  EXPECT_REFUSED(set("", "CLASS", "\"DIMENSION_SCALE\""), EPERM);
+  EXPECT_GOOD(make("plain", described("\"<f4\"", {4}, {4})));
+  EXPECT_REFUSED(set("plain", "CLASS", "\"DIMENSION_SCALE\""), EPERM);
+  EXPECT_GOOD(set("", "CLASS", "\"DIMENSION_SCALE\"")) << "a group is no scale";
 }
 
 TEST_F(Hdf5Attributes, AFillValueThatIsNoneOfZarr2MarksMissingData) {

@@ -133,7 +133,7 @@ TEST_F(Hdf5Facts, FillValueIsShownWhereAnAttributeConfirmsIt) {
   EXPECT_TRUE(variable_at(*source, "other")->fill_value.is_null());
   EXPECT_TRUE(variable_at(*source, "none")->fill_value.is_null());
   EXPECT_EQ(variable_at(*source, "none")->fill, (std::vector{std::byte{1}, std::byte{44}}));
-  const std::vector<Attribute>& attributes = variable_at(*source, "same")->attributes;
+  const std::vector<Attribute> attributes = variable_at(*source, "same")->attributes;
   ASSERT_EQ(attributes.size(), 2U) << "_FillValue stays an attribute";
   EXPECT_EQ(attributes[1].name, kPhonyDimensions);
 }
