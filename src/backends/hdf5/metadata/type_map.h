@@ -9,6 +9,7 @@
 #include "backends/hdf5/library/handle.h"
 #include "base/result.h"
 #include "model/data_type.h"
+#include "model/ended_strings.h"
 
 namespace codecfs::hdf5 {
 
