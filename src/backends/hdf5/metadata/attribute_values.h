@@ -29,9 +29,8 @@ inline constexpr char kScaleClass[] = "DIMENSION_SCALE";
 
 struct AttributeRules {
   bool netcdf = false;  // the file is netCDF-4: hide its internal attributes; arrays of one element are single values
-  bool scale =
-      false;  // the object is a dimension scale: hide CLASS and NAME, which are attributes like others elsewhere
-  bool group = false;  // the object is a group: _ARRAY_DIMENSIONS and kPhonyDimensions are attributes like others
+  bool scale = false;   // the object is a dimension scale: hide CLASS and NAME
+  bool group = false;   // the object is a group: _ARRAY_DIMENSIONS and kPhonyDimensions are attributes like others
 };
 
 /// All visible attributes, in creation order if that is stored, else by name. Attributes that have no JSON form

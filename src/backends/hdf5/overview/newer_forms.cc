@@ -215,7 +215,7 @@ std::optional<std::string> Search::in_attribute(Bytes body, bool is_checked) con
   const Bytes name = in.take(name_bytes);
   in.skip(padding(name_bytes));
   const Bytes type = in.take(type_bytes);
-  if (in.failed || std::ranges::find(name, std::byte{0}) != name.end() - 1) return std::nullopt;
+  if (in.failed || name.empty() || std::ranges::find(name, std::byte{0}) != name.end() - 1) return std::nullopt;
   const auto newer = in_type(type, version > 1 && (flags & 1) != 0, is_checked, 0);
   if (!newer) return std::nullopt;
   const std::string_view text(reinterpret_cast<const char*>(name.data()), name.size() - 1);
