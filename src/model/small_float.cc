@@ -60,6 +60,8 @@ uint32_t largest_finite(const SmallFloat& format) {
 
 }  // namespace
 
+std::span<const SmallFloat> small_floats() { return kFormats; }
+
 const SmallFloat* small_float_named(std::string_view name) {
   for (const SmallFloat& format : kFormats)
     if (format.name == name) return &format;

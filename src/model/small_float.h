@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace codecfs {
@@ -17,7 +18,13 @@ struct SmallFloat {
   bool is_signed;
   bool has_infinity;
   enum class Nan { ieee, all_ones, negative_zero, none } nan;
+
+  /// Whether the bits of infinities and NaN, and only these, have the largest exponent.
+  [[nodiscard]] bool is_like_ieee() const { return is_signed && has_infinity && nan == Nan::ieee; }
 };
+
+/// All formats.
+std::span<const SmallFloat> small_floats();
 
 /// Null if there is no such format.
 const SmallFloat* small_float_named(std::string_view name);

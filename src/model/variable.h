@@ -100,7 +100,7 @@ struct Variable {
   ChunkKeys chunk_keys;
   /// None: each chunk is stored by itself.
   std::optional<Sharding> shards;
-  /// Zarr3Type::name of a source of Zarr v3: "bfloat16". Empty for types that numpy has.
+  /// Zarr3Type::name of a type that numpy lacks: "bfloat16", in a source of Zarr v3 or HDF5. Empty for other types.
   std::string zarr3_type;
   /// Zarr3Type::is_struct of a source of Zarr v3.
   bool is_zarr3_struct = false;

@@ -77,6 +77,7 @@ void Encoder::put(const ChunkInfo& info) {
 void Encoder::put(const Variable& variable) {
   put(variable.type);
   put(variable.type_text);
+  put(variable.zarr3_type);
   put(variable.grid);
   put(variable.storage);
   put(variable.max_shape);
@@ -218,6 +219,7 @@ void Decoder::get(ChunkInfo& info) {
 void Decoder::get(Variable& variable) {
   get(variable.type);
   get(variable.type_text);
+  get(variable.zarr3_type);
   get(variable.grid);
   get(variable.storage);
   get(variable.max_shape);

@@ -13,6 +13,7 @@
 #include "fs/namespace/metadata_editor.h"
 #include "fs/namespace/staged_names.h"
 #include "model/json.h"
+#include "model/small_float.h"
 #include "model/zarr3_type.h"
 
 namespace codecfs::fs {
@@ -186,8 +187,6 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
   const bool keeps_names = mount_.dataset.source().is_zarr3();
   if (variable.chunk_keys != (keeps_names ? keys_of(View::decoded3, variable) : ChunkKeys()))
     return fail(EINVAL, "zarr.json: new chunks are named c/0/1 here: \"chunk_key_encoding\" is \"default\" with \"/\"");
-  if (!variable.zarr3_type.empty() && !keeps_names)
-    return fail(EINVAL, "zarr.json: the data type {} can only be stored in a Zarr v3 store", variable.zarr3_type);
   if (variable.shards && !keeps_names) return refuse_shards();
   variable.attributes = std::move(written.attributes.attributes);
   if (!keeps_names) {
@@ -198,6 +197,11 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
   // _FillValue alone that gives .zarray a fill_value.
   CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
   const bool has_zarray = mount_.dataset.source().chains_for_numcodecs_in(place.node->object);
+  if (!variable.zarr3_type.empty() && !keeps_names) {  // HDF5 has any float that is made as those of IEEE 754
+    const SmallFloat* format = small_float_named(variable.zarr3_type);
+    if (has_zarray || format == nullptr || !format->is_like_ieee())
+      return fail(EINVAL, "zarr.json: the data type {} can only be stored in a Zarr v3 store", variable.zarr3_type);
+  }
   const auto mark = std::ranges::find_if(variable.attributes, is_named(kFillAttribute));
   const bool is_marked = mark != variable.attributes.end() && is_fill(variable, mark->value);
   if (has_zarray || is_marked) variable.fill_value = fill_json_of(variable);

@@ -9,6 +9,7 @@
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/type_map.h"
 #include "model/json.h"
+#include "model/small_float.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -36,16 +37,20 @@ Result<Handle> make_integer(const DataType& type) {
   }
 }
 
+// A little-endian float of 1 or 2 bytes, with infinities and NaN.
+Handle small_float(size_t bytes, size_t exponent, size_t mantissa, size_t bias) {
+  Handle made(H5Tcopy(H5T_IEEE_F32LE));
+  H5Tset_fields(made.get(), 8 * bytes - 1, mantissa, exponent, 0, mantissa);
+  H5Tset_size(made.get(), bytes);
+  H5Tset_ebias(made.get(), bias);
+  return made;
+}
+
 Result<Handle> make_float(const DataType& type, uint64_t size) {
   if (size == 8) return in_order(type, H5T_IEEE_F64LE);
   if (size == 4) return in_order(type, H5T_IEEE_F32LE);
   if (size != 2) return no_type(type, "only floats of 2, 4 and 8 bytes mean the same on every machine");
-  Handle half(H5Tcopy(H5T_IEEE_F32LE));
-  H5Tset_fields(half.get(), 15, 10, 5, 0, 10);
-  H5Tset_size(half.get(), 2);
-  H5Tset_ebias(half.get(), 15);
-  if (type.order == ByteOrder::big) H5Tset_order(half.get(), H5T_ORDER_BE);
-  return half;
+  return in_order(type, small_float(2, 5, 10, 15).get());
 }
 
 Result<Handle> make_complex(const DataType& type) {
@@ -159,12 +164,14 @@ Handle make_text() {
   return made;
 }
 
-Result<Handle> make_type(const DataType& type, const Json& object_codec) {
+Result<Handle> make_type(const DataType& type, const Json& object_codec, std::string_view zarr3_name) {
   if (type.kind == TypeKind::object) {
     if (object_codec.is_object() && object_codec.contains("id") && object_codec["id"] == "vlen-utf8")
       return make_text();
     return no_type(type, "the only supported object type is variable-length text (object codec vlen-utf8)");
   }
+  if (const SmallFloat* format = small_float_named(zarr3_name); format != nullptr && format->is_like_ieee())
+    return small_float(format->bytes, format->exponent, format->mantissa, static_cast<size_t>(format->bias));
   CODECFS_ASSIGN(Handle made, make_any(type));
   if (!made) return fail_library(EOPNOTSUPP, "dtype {}", print_json(print_dtype(type)));
   CODECFS_ASSIGN(const MappedType mapped, map_type(made.get()));

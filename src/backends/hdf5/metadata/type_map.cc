@@ -13,6 +13,7 @@
 #include "backends/hdf5/library/library_lock.h"
 #include "model/json.h"
 #include "model/limits.h"
+#include "model/small_float.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -29,25 +30,35 @@ bool plain_order(hid_t type) {
 
 bool machine_size(uint64_t size) { return size == 1 || size == 2 || size == 4 || size == 8; }
 
+// Whether the type is a float of this layout as IEEE 754 has it: sign, exponent, mantissa without its leading one, no
+// bits between or beside them.
+bool has_layout(hid_t type, size_t bytes, size_t exponent, size_t mantissa, size_t bias) {
+  size_t sign = 0;
+  size_t exponent_place = 0;
+  size_t exponent_bits = 0;
+  size_t mantissa_place = 0;
+  size_t mantissa_bits = 0;
+  return H5Tget_size(type) == bytes && H5Tget_precision(type) == 8 * bytes && H5Tget_offset(type) == 0 &&
+         H5Tget_fields(type, &sign, &exponent_place, &exponent_bits, &mantissa_place, &mantissa_bits) >= 0 &&
+         sign == 8 * bytes - 1 && exponent_place == mantissa && exponent_bits == exponent && mantissa_place == 0 &&
+         mantissa_bits == mantissa && H5Tget_ebias(type) == bias && H5Tget_norm(type) == H5T_NORM_IMPLIED;
+}
+
 bool is_ieee_float(hid_t type) {
-  struct Layout {
-    size_t size, sign, exponent, exponent_bits, mantissa, mantissa_bits, bias;
-  };
-  static constexpr std::array<Layout, 3> kLayouts = {Layout{2, 15, 10, 5, 0, 10, 15}, Layout{4, 31, 23, 8, 0, 23, 127},
-                                                     Layout{8, 63, 52, 11, 0, 52, 1023}};
-  Layout found{};
-  if (H5Tget_fields(type, &found.sign, &found.exponent, &found.exponent_bits, &found.mantissa, &found.mantissa_bits) <
-      0)
-    return false;
-  found.size = H5Tget_size(type);
-  found.bias = H5Tget_ebias(type);
-  const bool known = std::ranges::any_of(kLayouts, [&](const Layout& layout) {
-    return layout.size == found.size && layout.sign == found.sign && layout.exponent == found.exponent &&
-           layout.exponent_bits == found.exponent_bits && layout.mantissa == found.mantissa &&
-           layout.mantissa_bits == found.mantissa_bits && layout.bias == found.bias;
+  return plain_order(type) &&
+         (has_layout(type, 2, 5, 10, 15) || has_layout(type, 4, 8, 23, 127) || has_layout(type, 8, 11, 52, 1023));
+}
+
+// The name that Zarr v3 has for a float that numpy lacks; empty if it has none. libhdf5 takes the largest exponent for
+// infinities and NaN in all floats, so a type of HDF5 is never one of the formats that have numbers there. Elements
+// with such a name are little-endian.
+std::string zarr3_name(hid_t type) {
+  if (H5Tget_size(type) > 1 && H5Tget_order(type) != H5T_ORDER_LE) return {};
+  const auto found = std::ranges::find_if(small_floats(), [&](const SmallFloat& format) {
+    return format.is_like_ieee() &&
+           has_layout(type, format.bytes, format.exponent, format.mantissa, static_cast<size_t>(format.bias));
   });
-  return known && plain_order(type) && H5Tget_offset(type) == 0 && H5Tget_precision(type) == 8 * found.size &&
-         H5Tget_norm(type) == H5T_NORM_IMPLIED;
+  return found == small_floats().end() ? std::string() : std::string(found->name);
 }
 
 constexpr std::string_view kTag = "NUMPY:";
@@ -93,6 +104,7 @@ class Mapper {
           mapped.type.order = order_of(type, size);
         } else {
           mapped.tell = true;
+          mapped.zarr3_name = zarr3_name(type);
         }
         break;
       case H5T_STRING: string(type, mapped); break;

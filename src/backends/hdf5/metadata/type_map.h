@@ -21,6 +21,7 @@ struct MappedType {
   bool tell = false;                // numpy's name loses information about the type
   bool text = false;                // variable-length strings: `memory` reads char*, `type` is object
   std::vector<EndedString> ended;   // in an element of `type`
+  std::string zarr3_name;           // "bfloat16": of a float that numpy lacks and Zarr v3 has, which is raw bytes here
   std::optional<Error> unreadable;  // EOPNOTSUPP: elements have no Zarr form; `type` is raw bytes of their stored size
 
   /// Presented elements per HDF5 element.

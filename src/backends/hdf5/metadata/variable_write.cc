@@ -156,7 +156,7 @@ Result<std::string> TreeWriter::place_for_variable(ObjectId group, std::string_v
 Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_view name, const Variable& variable) {
   NewDataset made;
   CODECFS_ASSIGN(made.link, place_for_variable(group, name, made.replaced));
-  CODECFS_ASSIGN(made.type, make_type(variable.type, variable.object_codec));
+  CODECFS_ASSIGN(made.type, make_type(variable.type, variable.object_codec, variable.zarr3_type));
   CODECFS_ASSIGN(made.space, make_space(variable));
   CODECFS_ASSIGN(made.properties, make_properties(made.type.get(), variable, made.chain));
 

@@ -195,6 +195,7 @@ const OverviewReader::KnownType* OverviewReader::type_of(Bytes encoded) {
   found->type = std::move(mapped->type);
   found->shape = std::move(mapped->shape);
   found->ended = std::move(mapped->ended);
+  found->zarr3_name = std::move(mapped->zarr3_name);
   found->converts = mapped->converts;
   found->text = mapped->text;
   found->unreadable = std::move(mapped->unreadable);
@@ -319,6 +320,7 @@ std::optional<VariableSummary> OverviewReader::summary(uint64_t address, const s
   facts->ended_strings = type->ended;
   facts->unreadable = type->unreadable;
   facts->type_text = type->type_text;
+  facts->zarr3_type = type->zarr3_name;
   if (type->text) facts->object_codec = Json{{"id", "vlen-utf8"}};
   facts->storage = dataset->layout.storage;
   facts->filters = dataset->filters;

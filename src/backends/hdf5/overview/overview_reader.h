@@ -45,6 +45,7 @@ class OverviewReader {
     bool text = false;
     std::optional<Error> unreadable;
     std::string type_text;
+    std::string zarr3_name;
     uint64_t bytes = 0;         // in memory
     uint64_t stored_bytes = 0;  // in the file
   };

@@ -120,6 +120,7 @@ Result<> Dataset::read_facts() {
   CODECFS_ASSIGN(mapped_, map_type(type.get()));
   stored_element_ = H5Tget_size(type.get());
   facts_.type = mapped_.type;
+  facts_.zarr3_type = mapped_.zarr3_name;
   facts_.ended_strings = mapped_.ended;
   facts_.unreadable = mapped_.unreadable;
   if (mapped_.tell) facts_.type_text = type_text(type.get());

@@ -47,6 +47,7 @@ TEST_F(Hdf5Facts, OddNumbersAreRawBytesWithTheirTypeTold) {
     EXPECT_FALSE(variable->type_text.empty() && name != "time") << name;
     EXPECT_FALSE(variable->unreadable) << name;
   }
+  EXPECT_EQ(variable_at(*source, "bfloat16")->zarr3_type, "bfloat16");
   EXPECT_EQ(variable_at(*source, "half")->type, plain(TypeKind::floating, ByteOrder::big, 2));
   EXPECT_EQ(elements_of<uint8_t>(*source->read_chunk(object_at(*source, "half"), 0)),
             (std::vector<uint8_t>{0x3c, 0, 0xc0, 0}));
