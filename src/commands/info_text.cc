@@ -10,6 +10,7 @@
 #include "commands/dataset_info.h"
 #include "filters/core/codec_json.h"
 #include "filters/core/filter.h"
+#include "model/float_attributes.h"
 #include "model/json.h"
 
 namespace codecfs::commands {
@@ -306,6 +307,7 @@ std::string variable_text(const InfoNode& node, const Variable& described, size_
   if (described.unreadable) add("unreadable", described.unreadable->reason);
   if (described.unreadable_attributes) add("attributes", described.unreadable_attributes->reason);
   std::vector<Attribute> attributes = described.attributes;
+  restore_floats(attributes);
   std::erase_if(attributes, [](const Attribute& attribute) { return attribute.name == kPhonyDimensions; });
   if (!attributes.empty()) text += "  attributes\n";
   for (const Attribute& attribute : attributes)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/api/newer_format.h"
+#include "model/float_attributes.h"
 #include "model/json.h"
 
 namespace codecfs::commands {
@@ -29,8 +30,9 @@ VariablePtr with_fill_attribute(VariablePtr variable) {
 }
 
 /// netCDF has neither lists of lists nor lists of values of several kinds: they become JSON text, for which netCDF-C
-/// would else refuse the whole file.
-void make_lists_of_netcdf(std::vector<Attribute>& attributes) {
+/// would else refuse the whole file. NCZarr's types tell which texts are numbers.
+void make_netcdf(std::vector<Attribute>& attributes) {
+  restore_floats(attributes);
   for (Attribute& attribute : attributes) {
     const Json& value = attribute.value;
     if (!value.is_array() || (value.empty() && !attribute.type.empty())) continue;
@@ -101,7 +103,7 @@ Result<> NczarrLayout::add_array(const std::string& path, ObjectId object) {
     array.references.push_back(std::move(path_of_dimension));
   }
   auto variable_of_netcdf = std::make_shared<Variable>(*with_fill_attribute(std::move(array.variable)));
-  make_lists_of_netcdf(variable_of_netcdf->attributes);
+  make_netcdf(variable_of_netcdf->attributes);
   array.variable = std::move(variable_of_netcdf);
   arrays_.emplace(path, std::move(array));
   return {};
@@ -146,7 +148,7 @@ Result<std::string> NczarrLayout::zattrs_of(const std::string& path, std::vector
   if (found == groups_.end()) return fail(EIO, "{}: the group cannot be read", path);
   nczarr_texts::Group group{{}, dimensions_.at(path), std::move(arrays), std::move(groups)};
   CODECFS_ASSIGN(group.attributes, source_->group_attributes(found->second));
-  make_lists_of_netcdf(group.attributes);
+  make_netcdf(group.attributes);
   if (const auto phony = phony_.find(path); phony != phony_.end())
     group.attributes.push_back(phony_attribute({phony->second.begin(), phony->second.end()}));
   return nczarr_texts::group_zattrs(group, path.empty());

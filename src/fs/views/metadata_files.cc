@@ -1,10 +1,10 @@
 #include "fs/views/metadata_files.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "backends/api/zarr_texts.h"
 #include "filters/core/codec_json.h"
+#include "model/float_attributes.h"
 #include "model/json.h"
 
 namespace codecfs::fs {
@@ -34,19 +34,6 @@ Result<std::vector<std::optional<uint64_t>>> parse_max_shape(const Json& list, c
                   print_json(shape));
   }
   return limits;
-}
-
-/// A number, or a pair of them, with NaN and infinities as fill_value of .zarray has them.
-Json with_text(const Json& value) {
-  if (value.is_array()) {
-    Json list = Json::array();
-    for (const Json& item : value) list.push_back(item.is_array() ? item : with_text(item));
-    return list;
-  }
-  const double number = value.is_number_float() ? value.get<double>() : 0.0;
-  if (std::isnan(number)) return "NaN";
-  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
-  return value;
 }
 
 }  // namespace
@@ -95,10 +82,13 @@ Json zattrs_json(const Variable& variable) {
   Json json = zattrs_json(std::span(variable.attributes));
   const bool is_number = variable.type.kind == TypeKind::floating || variable.type.kind == TypeKind::complex;
   if (is_number && !variable.dimension_paths && json.contains(kFillAttribute)) {
-    const Json& mark = json[kFillAttribute];
+    Json& mark = json[kFillAttribute];
     const Json& value = mark.is_array() && mark.size() == 1 ? mark[0] : mark;
-    if (Json told = with_text(value); told != value && print_json(told) == print_json(variable.fill_value))
+    const Json told = with_float_texts(value);
+    if (told != value && print_json(told) == print_json(variable.fill_value))
       json.erase(kFillAttribute);
+    else
+      mark = with_float_texts(mark);
   }
   if (variable.dimensions) json["_ARRAY_DIMENSIONS"] = *variable.dimensions;
   if (!variable.dimension_paths) return json;
@@ -111,8 +101,12 @@ Json zattrs_json(const Variable& variable) {
 
 void put_types(Json& zattrs, std::span<const Attribute> attributes) {
   Json types = Json::object();
-  for (const Attribute& attribute : attributes)
-    if (!attribute.type.empty()) append_member(types, attribute.name, attribute.type);
+  for (const Attribute& attribute : attributes) {
+    if (attribute.type.empty()) continue;
+    append_member(types, attribute.name, attribute.type);
+    if (zattrs.contains(attribute.name))  // the types tell that the texts are numbers
+      zattrs[attribute.name] = with_float_texts(attribute.value);
+  }
   if (!types.empty()) zattrs["_nczarr_attr"] = Json{{"types", std::move(types)}};
 }
 
@@ -204,9 +198,12 @@ Result<WrittenAttributes> written_attributes(Json json) {
   const Json names = member(json, kDimensions);
   const bool are_names = names.is_array() && std::ranges::all_of(names, is_name);
   if (are_names) written.dimensions = names.get<std::vector<std::string>>();
-  for (const auto& [name, value] : json.items())
-    if ((name != kDimensions || !are_names) && name != "_NCProperties" && !zarr_texts::is_nczarr_key(name))
-      written.attributes.push_back({name, value, zarr_texts::attribute_type(json, name)});
+  for (const auto& [name, value] : json.items()) {
+    if ((name == kDimensions && are_names) || name == "_NCProperties" || zarr_texts::is_nczarr_key(name)) continue;
+    std::string type = zarr_texts::attribute_type(json, name);
+    const bool is_float = type.starts_with("<f") || type.starts_with(">f");
+    written.attributes.push_back({name, is_float ? with_floats(value) : value, std::move(type)});
+  }
   return written;
 }
 

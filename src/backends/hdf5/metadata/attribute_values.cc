@@ -19,6 +19,7 @@
 #include "base/worker_process.h"
 #include "filters/codecs/number_types.h"
 #include "model/base64.h"
+#include "model/float_attributes.h"
 #include "model/json.h"
 
 namespace codecfs::hdf5 {
@@ -402,6 +403,7 @@ Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRule
       log::warning("{}: attributes that are objects are shown as text: {}", object, listed.error().reason);
   }
   for (const std::string& name : *names) collector.add(holder, name.c_str());
+  tell_floats(collector.attributes, rules.group ? "" : kFillAttribute);  // of a dataset it is an element
   return std::move(collector.attributes);
 }
 

@@ -33,8 +33,9 @@ struct AttributeRules {
   bool group = false;   // the object is a group: _ARRAY_DIMENSIONS and kPhonyDimensions are attributes like others
 };
 
-/// All visible attributes, in creation order if that is stored, else by name. Attributes that have no JSON form
-/// (references) or cannot be read are omitted and logged; `object` names their holder in the log. Under a LibraryLock.
+/// All visible attributes, in creation order if that is stored, else by name, as tell_floats() leaves them. Attributes
+/// that have no JSON form (references) or cannot be read are omitted and logged; `object` names their holder in the
+/// log. Under a LibraryLock.
 Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object,
                                                uint64_t file_bytes);
 

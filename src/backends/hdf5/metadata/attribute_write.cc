@@ -15,6 +15,7 @@
 #include "backends/hdf5/metadata/attribute_encode.h"
 #include "backends/hdf5/metadata/type_make.h"
 #include "backends/hdf5/metadata/type_map.h"
+#include "model/float_attributes.h"
 #include "model/json.h"
 
 namespace codecfs::hdf5 {
@@ -273,9 +274,12 @@ Result<AttributeChange> AttributeChange::prepare(hid_t holder, const AttributeRu
     change.old_header_ = header_version(holder) < 2;
   }
   const std::set<std::string> as_json = change.as_json_;
-  for (const std::string& name : remove) CODECFS_TRY(change.remove(name));
-  for (const Attribute& attribute : set)
-    if (attribute.name != kJsonAttributes) CODECFS_TRY(change.set(attribute));
+  for (const std::string& name : remove)
+    if (name != kFloatAttributes) CODECFS_TRY(change.remove(name));
+  std::vector<Attribute> meant(set.begin(), set.end());
+  restore_floats(meant);
+  for (Attribute& attribute : meant)
+    if (attribute.name != kJsonAttributes) CODECFS_TRY(change.set(std::move(attribute)));
   for (const Attribute& attribute : set)
     if (attribute.name == kJsonAttributes) change.take_json_names(attribute.value);
   CODECFS_TRY(change.list_json(as_json));
@@ -330,7 +334,7 @@ Result<> AttributeChange::list_json(const std::set<std::string>& before) {
   return {};
 }
 
-Result<> AttributeChange::set(const Attribute& attribute) {
+Result<> AttributeChange::set(Attribute attribute) {
   const std::string& name = attribute.name;
   if (name == "_ARRAY_DIMENSIONS" && !rules_.group)
     return fail(EINVAL, "{}: \"{}\" is {}, not a name for each dimension: HDF5 has no form for it", object_, name,
@@ -352,7 +356,8 @@ Result<> AttributeChange::set(const Attribute& attribute) {
     if (shown && as_json_.contains(name)) shown = value_of_text(*std::move(shown));
     if (!shown)
       return fail(EPERM, "{}: attribute \"{}\" is of a type that has no JSON form: it is not replaced", object_, name);
-    if (same_value(*shown, attribute.value)) return {};
+    if (same_value(*shown, attribute.value) || same_value(with_float_texts(*shown), attribute.value)) return {};
+    if (H5Tget_class(Handle(H5Aget_type(old.get())).get()) == H5T_FLOAT) attribute.value = with_floats(attribute.value);
     const bool one = rules_.netcdf && attribute.value->is_array() && attribute.value->size() == 1 &&
                      !(*attribute.value)[0].is_structured();
     if (one && same_value(*shown, (*attribute.value)[0])) return {};

@@ -1,6 +1,9 @@
 #pragma once
 // Changes attributes: converts JSON to HDF5 values.
 //
+// Values may be as model/float_attributes.h tells them: a text "NaN" is a number in an attribute that is listed in
+// `set`, or that is a number in the file.
+//
 // An attribute with an unchanged value is not written. A changed one keeps its type in the file if the new value fits
 // exactly. Otherwise, and for new attributes, the type is the one that is given with the value (Attribute::type); if
 // none is given or the value does not fit, it depends on the value: text is written as netCDF-C writes
@@ -56,7 +59,7 @@ class AttributeChange {
     bool is_json = false;           // the value is JSON text
   };
 
-  Result<> set(const Attribute& attribute);
+  Result<> set(Attribute attribute);
   Result<> remove(const std::string& name);
   void take_json_names(const Json& list);
   Result<> list_json(const std::set<std::string>& before);
