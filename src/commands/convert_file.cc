@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/api/external_link.h"
 #include "backends/api/source_copy.h"
 #include "commands/omissions.h"
 #include "commands/recode.h"

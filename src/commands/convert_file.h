@@ -14,9 +14,6 @@
 
 namespace codecfs::commands {
 
-/// How the targets of HDF5's external links begin.
-inline constexpr std::string_view kExternalLink = "external-link:";
-
 /// Makes the result at the path of `partial`. `info` is that of `source`; `options.skip` has paths that it has
 /// ("/g/v"). EOPNOTSUPP: the copy would not find data that is in other files, a rule cannot be followed, or a skipped
 /// member is needed by others.

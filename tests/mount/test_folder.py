@@ -652,3 +652,39 @@ def test_chunks_take_no_nodes(mount, tmp_path):
     for i in range(20_000):
         assert os.stat(m.path / str(i)).st_size == 4
     assert m.stats()["nodes"] == before
+
+
+def test_external_links_lead_to_files_of_the_folder(mount, tmp_path):
+    """As in NeXus and Eiger: a master file, and files with the data beside it. h5py follows the same links."""
+    folder = tmp_path / "run"
+    (folder / "parts").mkdir(parents=True)
+    for number in range(2):
+        with h5py.File(folder / "parts" / f"data_{number}.h5", "w") as file:
+            file["entry/data/x:y"] = np.arange(4) + number
+            file[b"caf\xe9"] = [number]
+    with h5py.File(folder / "master.h5", "w") as file:
+        group = file.create_group("entry/data")
+        for number in range(2):
+            group[f"data_{number}"] = h5py.ExternalLink(f"parts/data_{number}.h5", "/entry/data/x:y")
+        file["whole"] = h5py.ExternalLink(str(folder / "parts/data_1.h5"), "/")
+        file["latin"] = h5py.ExternalLink("parts/data_1.h5", b"/caf\xe9")
+        file["outside"] = h5py.ExternalLink("../other.h5", "/x")
+        file["missing"] = h5py.ExternalLink("parts/data_9.h5", "/x")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = [1]
+    with h5py.File(folder / "master.h5") as file:
+        want = [file[f"entry/data/data_{number}"][:].tolist() for number in range(2)]
+        assert file["outside"][:].tolist() == [1]
+    root = mount(folder, "ro").path
+    master = root / "master.h5"
+    for number in range(2):
+        assert os.readlink(master / f"entry/data/data_{number}") == f"../../../parts/data_{number}.h5/entry/data/x:y"
+        assert zarr.open_array(str(master / f"entry/data/data_{number}"), mode="r")[:].tolist() == want[number]
+    assert zarr.open_group(str(master / "whole"), mode="r")["entry/data/x:y"][:].tolist() == want[1]
+    assert zarr.open_array(str(master / "latin"), mode="r")[:].tolist() == [1]
+    assert sorted(zarr.open_group(str(master / "entry/data"), mode="r")) == ["data_0", "data_1"]
+    for name in "outside", "missing":
+        assert os.readlink(master / name).startswith("external-link:") and not (master / name).exists()
+    # Alone, the file has nothing to lead to.
+    alone = mount(folder / "master.h5", "ro").path
+    assert os.readlink(alone / "whole").startswith("external-link:")

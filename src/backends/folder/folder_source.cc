@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <ranges>
+#include <string_view>
 #include <utility>
 
+#include "backends/api/external_link.h"
+#include "backends/api/names.h"
 #include "backends/folder/dataset_calls.h"
 #include "backends/folder/folder_files.h"
 #include "backends/folder/local_files.h"
@@ -62,7 +66,11 @@ class FolderSource final : public DatasetCalls {
 
   Result<std::vector<Entry>> list(ObjectId id) override {
     CODECFS_ASSIGN(const Object object, ids_.get(id));
-    if (object.dataset != nullptr) return DatasetCalls::list(id);
+    if (object.dataset != nullptr) {
+      CODECFS_ASSIGN(std::vector<Entry> members, DatasetCalls::list(id));
+      for (Entry& member : members) CODECFS_TRY(lead_to_target(id, object, member));
+      return members;
+    }
     if (object.kind != EntryKind::folder) return fail(ENOTDIR, "{}: is not a folder", object.name);
     CODECFS_ASSIGN(const auto found, files_->list(object.name, excluded_));
     std::vector<Entry> entries;
@@ -74,7 +82,11 @@ class FolderSource final : public DatasetCalls {
 
   Result<Entry> find(ObjectId id, std::string_view name) override {
     CODECFS_ASSIGN(const Object object, ids_.get(id));
-    if (object.dataset != nullptr) return DatasetCalls::find(id, name);
+    if (object.dataset != nullptr) {
+      CODECFS_ASSIGN(Entry member, DatasetCalls::find(id, name));
+      CODECFS_TRY(lead_to_target(id, object, member));
+      return member;
+    }
     if (object.kind != EntryKind::folder) return fail(ENOTDIR, "{}: is not a folder", object.name);
     const std::string key = folder::join(object.name, name);
     const bool is_name = !name.empty() && name != "." && name != ".." && name.find('/') == name.npos;
@@ -139,6 +151,34 @@ class FolderSource final : public DatasetCalls {
     if (shown == key) return {name, found.kind, ids_.of_root(dataset), {}};
     const auto target = std::filesystem::path("/" + shown).lexically_relative("/" + directory);
     return {name, EntryKind::symlink, 0, target.string()};
+  }
+
+  /// An external link of HDF5 leads to its object if the file is in this folder, where HDF5 looks for it: beside the
+  /// file of the link, or at its absolute path. Others stay as they are.
+  Result<> lead_to_target(ObjectId group, const Object& object, Entry& link) {
+    if (link.kind != EntryKind::symlink || !link.target.starts_with(kExternalLink)) return {};
+    const std::string_view text = std::string_view(link.target).substr(kExternalLink.size());
+    const size_t colon = std::min(text.rfind(":/"), text.rfind(':'));
+    if (colon == text.npos) return {};
+    const std::filesystem::path file(text.substr(0, colon));
+    const std::string master = datasets_.key_of(*object.dataset);
+    const std::filesystem::path beside = (std::filesystem::path(master).parent_path() / file).lexically_normal();
+    const std::optional<std::string> key =
+        file.is_absolute() ? files_->key_of(file.lexically_normal().string()) : std::optional(beside.string());
+    if (!key || key->empty() || key->starts_with("..")) return {};
+    CODECFS_ASSIGN(const auto found, files_->look(*key));
+    if (!found || (found->kind != EntryKind::group && found->kind != EntryKind::variable)) return {};
+
+    std::filesystem::path target = "/" + *key;
+    for (const auto part : std::views::split(text.substr(colon + 1), '/'))
+      if (const std::string_view name(part.begin(), part.end()); !name.empty()) target /= escape_name(name);
+    std::filesystem::path from = "/" + master;
+    for (Object at = object; !at.is_root;) {
+      from /= at.name;
+      CODECFS_ASSIGN(at, ids_.get(at.group));
+    }
+    link.target = target.lexically_relative(from).string();
+    return {};
   }
 
   const bool may_write_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/api/external_link.h"
 #include "backends/api/names.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/attribute_values.h"
@@ -363,7 +364,7 @@ Result<std::string> ObjectTree::external_target(ObjectId group, hid_t handle, co
   if (H5Lunpack_elink_val(value.data(), value.size(), &flags, &file_name, &object) < 0)
     return fail_library(EIO, "external link \"{}\"", link.name);
   if (is_this_file(file_name)) return relative_target(group, object);
-  return fmt::format("external-link:{}:{}", file_name, object);
+  return fmt::format("{}{}:{}", kExternalLink, file_name, object);
 }
 
 bool ObjectTree::is_this_file(std::string_view file_name) const {
