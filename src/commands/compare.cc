@@ -6,9 +6,11 @@
 #include <atomic>
 #include <cerrno>
 #include <map>
+#include <ranges>
 #include <set>
 #include <utility>
 
+#include "backends/api/names.h"
 #include "base/human.h"
 #include "base/progress_reporter.h"
 #include "base/terminal_text.h"
@@ -17,6 +19,7 @@
 #include "commands/variable_comparison.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
+#include "model/float_attributes.h"
 #include "model/json.h"
 
 namespace codecfs::commands {
@@ -77,8 +80,9 @@ class DatasetComparison {
   Result<Comparison> run() {
     std::map<std::string, Entry> ones;
     std::map<std::string, Entry> others;
-    CODECFS_TRY(collect(one_, ones));
-    CODECFS_TRY(collect(other_, others));
+    // Names that Zarr cannot have are escaped in a copy.
+    CODECFS_TRY(collect(one_, is_zarr(one_) && !is_zarr(other_), ones));
+    CODECFS_TRY(collect(other_, is_zarr(other_) && !is_zarr(one_), others));
     add_linked(one_, ones, others);
     add_linked(other_, others, ones);
     for (const auto& [path, entry] : others)
@@ -105,12 +109,23 @@ class DatasetComparison {
  private:
   static const char* kind_of(const Entry& entry) { return entry.kind == EntryKind::variable ? "variable" : "group"; }
 
+  static bool is_zarr(Source& source) { return source.chains_for_numcodecs_in(source.root().object); }
+  static std::string path_before_copy(const std::string& path) {
+    if (path.empty()) return path;
+    std::string before;
+    for (const auto part : std::views::split(path, '/'))
+      before += name_before_copy(std::string_view(part.begin(), part.end())) + "/";
+    before.pop_back();
+    return before;
+  }
+
   /// Groups and variables by path. Links are other names of these.
-  Result<> collect(Source& source, std::map<std::string, Entry>& entries) {
+  Result<> collect(Source& source, bool is_copy, std::map<std::string, Entry>& entries) {
     return walk(
         source,
         [&](const std::string& path, const Entry& entry) -> Result<> {
-          if (entry.kind == EntryKind::group || entry.kind == EntryKind::variable) entries.emplace(path, entry);
+          if (entry.kind == EntryKind::group || entry.kind == EntryKind::variable)
+            entries.emplace(is_copy ? path_before_copy(path) : path, entry);
           return interrupted ? Result<>(fail(ECANCELED, "interrupted")) : Result<>();
         },
         [&](const std::string& path, const Error& error) -> Result<> {
@@ -164,8 +179,10 @@ class DatasetComparison {
   void not_known(const std::string& path, std::string text) { found_.unknown.push_back({path, std::move(text)}); }
 
   void compare_attributes(const std::string& path, std::vector<Attribute> one, std::vector<Attribute> other) {
-    for (std::vector<Attribute>* const side : {&one, &other})  // what codecfs itself says of the names of dimensions
+    for (std::vector<Attribute>* const side : {&one, &other}) {  // without what codecfs itself says of them
+      restore_floats(*side);
       std::erase_if(*side, [](const Attribute& attribute) { return attribute.name == kPhonyDimensions; });
+    }
     const auto find = [](const std::vector<Attribute>& all, const std::string& name) {
       return std::ranges::find(all, name, &Attribute::name);
     };

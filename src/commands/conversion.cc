@@ -10,7 +10,10 @@
 #include <span>
 #include <utility>
 
+#include "backends/api/external_link.h"
+#include "backends/api/names.h"
 #include "backends/api/newer_format.h"
+#include "base/utf8.h"
 #include "commands/convert_file.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
@@ -49,6 +52,8 @@ bool are_different_fills(const Json& one, const Json& other) {
   return first && second && *first != *second && !(std::isnan(*first) && std::isnan(*second));
 }
 
+Source& source_of(TreeFiles& tree) { return tree.filesystem().context().dataset.source(); }
+
 bool is_metadata(std::string_view name) { return name.starts_with(".z") || name == "zarr.json"; }
 
 }  // namespace
@@ -82,14 +87,26 @@ std::unexpected<Error> Conversion::blame(Blame whom, Error error) {
   return std::unexpected(std::move(error));
 }
 
+/// The name for the target of what has this file name in the source. In Zarr, the key of what HDF5 has is its file
+/// name, as keys have no other bytes than UTF-8; and it becomes what it was in a copy in HDF5.
+std::string Conversion::name_in_copy(const std::string& name) const {
+  Source& source = source_of(from_);
+  const bool is_zarr = source.chains_for_numcodecs_in(source.root().object);
+  if (to_.is_hdf5()) return is_zarr ? name_before_copy(name) : name;
+  std::string key = is_zarr ? unescape_name(name).value_or(name) : name;
+  if (!is_utf8(key)) key = name;
+  return to_.takes_file_names() ? escape_name(key) : key;
+}
+
 /// Copies a group or variable with everything below it, or adds it to the omissions.
 Result<> Conversion::copy_member(TreeFiles::Ino from, const Directory& to, const std::string& name,
                                  const std::string& path) {
   const Result<TreeFiles::Ino> below = from_.find(from, name);
+  const std::string new_name = name_in_copy(name);
   std::optional<Directory> made;
   const Result<> copied = [&]() -> Result<> {
     if (!below) return blame(Blame::source, below.error());
-    auto directory = to_.make_directory(to, name);
+    auto directory = to_.make_directory(to, new_name);
     if (!directory && means_no_form(directory.error().code)) return blame(Blame::target, directory.error());
     CODECFS_TRY(directory);
     made = *std::move(directory);
@@ -108,7 +125,7 @@ Result<> Conversion::copy_member(TreeFiles::Ino from, const Directory& to, const
   const bool is_variable = node != info_.nodes.end() && node->entry.kind == EntryKind::variable;
   omissions_.add(path, copied.error(), blamed == Blame::target && is_variable);
   if (omissions_.fails()) chunks_waiting_.clear();
-  return made ? to_.remove_directory(to, *made, name) : Result<>();
+  return made ? to_.remove_directory(to, *made, new_name) : Result<>();
 }
 
 Result<> Conversion::copy_directory(TreeFiles::Ino from, const Directory& to, const std::string& path) {
@@ -166,7 +183,7 @@ Result<bool> Conversion::copy_attributes_first(TreeFiles::Ino from, const Direct
   std::string attributes;
   CODECFS_TRY(read_text(*file, attributes));
   if (attributes.find(kFillAttribute) != attributes.npos) {
-    if (!to_.keeps_other_fills()) return false;
+    if (!to_.is_hdf5()) return false;
     const Result<TreeFiles::Ino> array = from_.find(from, ".zarray");
     if (!array) return blame(Blame::source, array.error());
     std::string text;

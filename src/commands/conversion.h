@@ -57,6 +57,7 @@ class Conversion {
   enum class Blame { conversion, source, target };
 
   std::unexpected<Error> blame(Blame whom, Error error);
+  [[nodiscard]] std::string name_in_copy(const std::string& name) const;
   Result<> copy_member(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
   Result<> copy_directory(TreeFiles::Ino from, const Directory& to, const std::string& path);
   Result<> read_text(TreeFiles::Ino file, std::string& text);

@@ -102,7 +102,8 @@ class TreeTarget final : public ConvertTarget {
     return tree_.make_link(directory.ino, name, target);
   }
   [[nodiscard]] bool consolidates() const override { return true; }
-  [[nodiscard]] bool keeps_other_fills() const override {
+  [[nodiscard]] bool takes_file_names() const override { return true; }
+  [[nodiscard]] bool is_hdf5() const override {
     Source& source = tree_.filesystem().context().dataset.source();
     return !source.chains_for_numcodecs_in(source.root().object);
   }

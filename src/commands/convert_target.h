@@ -34,8 +34,11 @@ class ConvertTarget {
   virtual Result<> make_link(const Directory& directory, const std::string& name, const std::string& target) = 0;
   /// Whether the target makes consolidated metadata itself.
   [[nodiscard]] virtual bool consolidates() const = 0;
-  /// Whether an array may have an attribute _FillValue that is not its fill value, if it is made with its attributes.
-  [[nodiscard]] virtual bool keeps_other_fills() const { return false; }
+  /// Names are file names as a mount shows them, and not keys of Zarr.
+  [[nodiscard]] virtual bool takes_file_names() const { return false; }
+  /// HDF5 has names that Zarr has not, and arrays whose attribute _FillValue is not their fill value, if they are made
+  /// with their attributes.
+  [[nodiscard]] virtual bool is_hdf5() const { return false; }
   /// How many files are best written at a time, more than there are cores if each waits for a network; 0: one a core.
   [[nodiscard]] virtual size_t files_at_once() const { return 0; }
   /// Whether finish() makes sense before everything is written: --resume finds it then.

@@ -53,3 +53,36 @@ def test_what_is_not_changed_keeps_its_bytes(mount, source, tmp_path):
     names[5] = "ü"
     there.close()
     assert stored(tmp_path / "same.h5") == [STORED[0], b"new", *STORED[2:5], "ü".encode()]
+
+
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "zip"])
+def test_names_come_back(tmp_path, form):
+    """Keys of Zarr are UTF-8. A copy has such names escaped, and a copy of that has them as they were."""
+    source, copy, back = tmp_path / "a.h5", tmp_path / ("b.zip" if form == "zip" else "b.zarr"), tmp_path / "c.h5"
+    with h5py.File(source, "w") as file:
+        file[b"m\xfcller"] = np.arange(3)
+        file[b"g\xe9o/caf\xe9"] = np.arange(4)
+        file["plain%E9"] = np.arange(2)
+
+    def run(*words):
+        done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True)
+        assert done.returncode == 0 and "left out" not in done.stderr, done.stdout + done.stderr
+
+    run("convert", "--format", form, source, copy)
+    group = zarr.open_group(zarr.ZipStore(str(copy), mode="r"), mode="r") if form == "zip" else None
+    if form == "zarr":
+        group = zarr.open_group(str(copy), mode="r")
+    if group is not None:
+        assert group["m%FCller"][:].tolist() == [0, 1, 2] and group["g%E9o/caf%E9"][:].tolist() == [0, 1, 2, 3]
+    run("compare", source, copy)
+    run("convert", copy, back)
+    with h5py.File(back) as file:
+        assert file[b"m\xfcller"][:].tolist() == [0, 1, 2] and file[b"g\xe9o/caf\xe9"][:].tolist() == [0, 1, 2, 3]
+        assert file["plain%E9"][:].tolist() == [0, 1] and len(file) == 3
+    run("compare", source, back)
+    run("compare", copy, back)
+    again = tmp_path / ("d.zip" if form == "zip" else "d.zarr")
+    run("convert", copy, again)
+    run("compare", source, again)
+    if form == "zarr":
+        assert sorted(zarr.open_group(str(again), mode="r")) == sorted(group)

@@ -115,6 +115,13 @@ std::optional<std::string> unescape_name(std::string_view file_name) {
   return std::nullopt;
 }
 
+std::string name_before_copy(std::string_view file_name) {
+  std::optional<std::string> key = unescape_name(file_name);
+  if (!key || *key == file_name) return std::string(file_name);
+  const std::optional<std::string> name = unescape_name(*key);
+  return name && *name != *key ? *std::move(key) : std::string(file_name);
+}
+
 std::string escape_attribute_name(std::string_view name) {
   return is_escaped(name, Shown::text) ? escaped(name, Shown::text) : std::string(name);
 }

@@ -27,6 +27,9 @@ std::string unescape_attribute_name(std::string_view shown);
 /// The object's name, so that escape_name() produces this file name; none if there is no such name, or it was
 /// truncated.
 std::optional<std::string> unescape_name(std::string_view file_name);
+/// The file name in HDF5 of what a conversion to Zarr stored under that file name: of the key "d%E9bit", which has the
+/// file name "d%25E9bit", this is "d%E9bit". Other names are as they were.
+std::string name_before_copy(std::string_view file_name);
 /// Whether escape_name() truncated the name, so that only a search finds the object.
 bool is_cut_name(std::string_view file_name);
 /// Appends a suffix to a file name, which is truncated if both together exceed 255 bytes.

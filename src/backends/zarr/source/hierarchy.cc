@@ -8,6 +8,7 @@
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/store/directory_writer.h"
 #include "base/log.h"
+#include "base/utf8.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -151,6 +152,7 @@ Result<std::string> Hierarchy::new_name(const std::string& group, std::string_vi
                               escape_name(entry)));
   if (name->starts_with(".z") || name->starts_with(".ncz")) return refuse("such names are for files of metadata");
   if (is_temporary_name(*name)) return refuse("such names are for what is being written");
+  if (!is_utf8(*name)) return std::string(entry);  // keys are UTF-8
   return std::move(*name);
 }
 
