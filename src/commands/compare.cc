@@ -57,6 +57,17 @@ bool is_same(const Json& one, const Json& other) {
   return print_json(one) == print_json(other);  // NaN is the same as NaN
 }
 
+/// An attribute as netCDF-4 has it: without booleans and lists of one value.
+Json netcdf_form(const Json& value) {
+  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  if (!value.is_array() || value.empty()) return value;
+  if (value.size() == 1 && !value[0].is_structured()) return netcdf_form(value[0]);
+  if (!std::ranges::all_of(value, &Json::is_boolean)) return value;
+  Json numbers = Json::array();
+  for (const Json& item : value) numbers.push_back(netcdf_form(item));
+  return numbers;
+}
+
 /// The names of dimensions that the source has, or a copy of it.
 OptionalNames names_in(const Variable& variable) {
   if (!variable.dimensions) return OptionalNames(variable.grid.rank());
@@ -186,11 +197,16 @@ class DatasetComparison {
     const auto find = [](const std::vector<Attribute>& all, const std::string& name) {
       return std::ranges::find(all, name, &Attribute::name);
     };
+    constexpr std::string_view kNetcdf = "netCDF-4";
+    const bool has_netcdf = one_.format() == kNetcdf || other_.format() == kNetcdf;
+    const auto are_same = [&](const Json& left, const Json& right) {
+      return is_same(left, right) || (has_netcdf && is_same(netcdf_form(left), netcdf_form(right)));
+    };
     for (const Attribute& attribute : one) {
       const auto same = find(other, attribute.name);
       if (same == other.end())
         differ(path, fmt::format("attribute {}: only in the first", attribute.name));
-      else if (!is_same(attribute.value, same->value))
+      else if (!are_same(attribute.value, same->value))
         differ(path, fmt::format("attribute {}: {}, {}", attribute.name, short_text(attribute.value),
                                  short_text(same->value)));
     }

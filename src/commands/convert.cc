@@ -215,6 +215,35 @@ void tell_what_stays(TreeFiles& from, fs::View view, const DatasetInfo& info, co
                                    count == 1 ? "" : "the first is ", first));
 }
 
+/// Adds to the warnings: `count` variables `are` so, with the first reason.
+void warn_of(size_t count, const char* are, const std::string& first, std::vector<std::string>& warnings) {
+  if (count == 0) return;
+  warnings.push_back(fmt::format("{} {}: {}{}", count == 1 ? "1 variable is" : fmt::format("{} variables are", count),
+                                 are, count == 1 ? "" : "the first is ", first));
+}
+
+/// Warns of what a new HDF5 file lacks: codecs without a filter, and names of some dimensions only.
+void tell_what_hdf5_lacks(TreeFiles& from, fs::View view, const DatasetInfo& info, const Omissions& omissions,
+                          std::vector<std::string>& warnings) {
+  std::string first_codec;
+  std::string first_name;
+  size_t with_codec = 0;
+  size_t with_names = 0;
+  for (const InfoNode& node : info.nodes) {
+    const std::string path = node.path.empty() ? "" : "/" + node.path;
+    if (!node.variable || !node.variable->facts || omissions.covers("/" + node.path)) continue;
+    const Variable& facts = *node.variable->facts;
+    const std::string shown = path.empty() ? "/" : path;
+    if (facts.some_dimensions && !facts.dimensions && with_names++ == 0) first_name = shown;
+    if (from.filesystem().rules().pipeline_for(path, facts)) continue;
+    const Result<> whole = from.filesystem().forms().check_for_hdf5(view, shown, facts);
+    if (!whole && with_codec++ == 0) first_codec = whole.error().reason;
+  }
+  warn_of(with_codec, "stored without codecs that HDF5 has no filter for", first_codec + "; -F gives other filters",
+          warnings);
+  warn_of(with_names, "stored without names of dimensions, as some have none", first_name, warnings);
+}
+
 /// The names of dimensions that are not generated.
 std::set<std::string> real_dimensions(const DatasetInfo& info) {
   std::set<std::string> names;
@@ -247,11 +276,14 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
                                      .consolidates_groups = false,
                                      .portable = options.portable,
                                      .for_netcdf = options.format == DatasetFormat::nczarr,
+                                     .for_hdf5 = options.format == DatasetFormat::hdf5,
                                      .tells_types = options.format == DatasetFormat::hdf5,
                                      .real_dimensions = real_dimensions(info),
                                      .shows_fill_of_big_endian = options.format == DatasetFormat::nczarr});
   CODECFS_TRY(check_rules(from, view, info, omissions, warnings));
-  if (options.format != DatasetFormat::hdf5 && !options.portable)
+  if (options.format == DatasetFormat::hdf5)
+    tell_what_hdf5_lacks(from, view, info, omissions, warnings);
+  else if (!options.portable)
     tell_what_stays(from, view, info, omissions, warnings);
   std::optional<NczarrLayout> nczarr;
   if (options.format == DatasetFormat::nczarr) {

@@ -29,12 +29,16 @@ VariablePtr with_fill_attribute(VariablePtr variable) {
   return marked;
 }
 
-/// netCDF has neither lists of lists nor lists of values of several kinds: they become JSON text, for which netCDF-C
-/// would else refuse the whole file. NCZarr's types tell which texts are numbers.
+/// netCDF has neither lists of lists nor lists of values of several kinds, nor integers of more than 64 bits: they
+/// become JSON text, for which netCDF-C would else refuse the whole file. NCZarr's types tell which texts are numbers.
 void make_netcdf(std::vector<Attribute>& attributes) {
   restore_floats(attributes);
   for (Attribute& attribute : attributes) {
     const Json& value = attribute.value;
+    if (is_large_integer(value)) {
+      attribute = {attribute.name, Json(print_json(value)), ">S1"};
+      continue;
+    }
     if (!value.is_array() || (value.empty() && !attribute.type.empty())) continue;
     const auto all = [&](auto is) { return !value.empty() && std::ranges::all_of(value, is); };
     const bool is_known = all([](const Json& item) { return item.is_string(); }) ||

@@ -268,7 +268,12 @@ class Parser {
     }
     const std::string_view number = text_.substr(at_, end - at_);
     at_ = end;
-    if (integer && (number[0] == '-' ? read_as<int64_t>(number, value) : read_as<uint64_t>(number, value))) return {};
+    if (integer) {
+      if (number[0] == '-' ? read_as<int64_t>(number, value) : read_as<uint64_t>(number, value)) return {};
+      CODECFS_TRY(spend(number.size()));
+      value = Json::binary({number.begin(), number.end()});
+      return {};
+    }
     if (!read_as<double>(number, value)) {
       const double magnitude = overflows(number) ? std::numeric_limits<double>::infinity() : 0.0;
       value = number[0] == '-' ? -magnitude : magnitude;
@@ -308,6 +313,18 @@ Result<Json> parse_json(std::string_view text, uint64_t most_bytes) {
   } catch (const std::bad_alloc&) {
     return fail(ENOMEM, "JSON: no memory for a text of {} bytes", text.size());
   }
+}
+
+std::optional<double> rounded_number(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (!is_large_integer(value)) return std::nullopt;
+  const auto& digits = value.get_binary();
+  const char* const begin = reinterpret_cast<const char*>(digits.data());
+  double number = 0;
+  const bool fits = std::from_chars(begin, begin + digits.size(), number).ec == std::errc();
+  if (!fits)
+    number = digits[0] == '-' ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  return number;
 }
 
 Json member(const Json& object, std::string_view key) {

@@ -1,8 +1,10 @@
 #pragma once
 // JSON as the array formats use it: object keys keep their order, NaN and the infinities are numbers (Python's json
-// module and Zarr attributes have them), and numbers are printed in the shortest form that reads back exactly.
+// module and Zarr attributes have them), integers have any size (one that 64 bits cannot hold is a Json of the type
+// binary, with its digits), and numbers are printed in the shortest form that reads back exactly.
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,7 +21,7 @@ JsonValue::JsonValue(T number) : JsonValue(Json(number)) {}
 /// Parses one JSON text (UTF-8) in which bare NaN, Infinity and -Infinity are numbers. EINVAL with the position of the
 /// error, also for nesting deeper than kMaxJsonDepth. EFBIG if the tree would take more than `most_bytes` of memory.
 Result<Json> parse_json(std::string_view text, uint64_t most_bytes = kMaxJsonBytes);
-inline constexpr int kMaxJsonDepth = 64;
+inline constexpr int kMaxJsonDepth = 1000;  // as deep as Python reads
 /// Whether `text` is not a JSON text yet, but may become one if more is appended to it.
 bool is_beginning_of_json(std::string_view text);
 
@@ -27,6 +29,11 @@ bool is_beginning_of_json(std::string_view text);
 /// shortest form that reads back; NaN, Infinity, -Infinity are bare. The text is ASCII, because zarr 2's
 /// util.json_loads requires it: other characters are \uXXXX, and bytes that are not UTF-8 are \ufffd.
 std::string print_json(const Json& value, int indent = -1);
+
+/// Whether a value is an integer that neither int64_t nor uint64_t holds.
+inline bool is_large_integer(const Json& value) { return value.is_binary(); }
+/// A number of any size, rounded; none for other values.
+std::optional<double> rounded_number(const Json& value);
 
 /// The value of a member; null if `object` has no such member or is no object.
 Json member(const Json& object, std::string_view key);

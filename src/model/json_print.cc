@@ -98,6 +98,11 @@ class Printer {
       case Json::value_t::number_integer: out_ += fmt::format("{}", value.get<int64_t>()); break;
       case Json::value_t::number_unsigned: out_ += fmt::format("{}", value.get<uint64_t>()); break;
       case Json::value_t::number_float: print_double(value.get<double>(), out_); break;
+      case Json::value_t::binary: {  // a large integer
+        const auto& digits = value.get_binary();
+        out_.append(digits.begin(), digits.end());
+        break;
+      }
       default: out_ += "null"; break;
     }
   }

@@ -170,7 +170,7 @@ Json real_json(uint64_t size, ByteOrder order, std::span<const std::byte> elemen
 }  // namespace
 
 std::optional<double> zarr3_number(const Json& value) {
-  if (value.is_number()) return value.get<double>();
+  if (const auto number = rounded_number(value)) return number;
   return value.is_string() ? parse_numpy_special(value.get_ref<const std::string&>()) : std::nullopt;
 }
 

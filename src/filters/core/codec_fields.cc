@@ -18,7 +18,7 @@ const Json* present_member(const Json& codec, const char* key) {
 }
 
 std::optional<double> as_number(const Json& value) {
-  if (value.is_number()) return value.get<double>();
+  if (const auto number = rounded_number(value)) return number;
   if (value.is_boolean()) return value.get<bool>() ? 1.0 : 0.0;
   if (!value.is_string()) return std::nullopt;
   const auto& text = value.get_ref<const std::string&>();

@@ -78,6 +78,14 @@ std::optional<ByteOrder> decoded_order(const FilterStage& stage) {
   return std::nullopt;
 }
 
+bool decodes_to(const FilterStage& stage, const DataType& type) {
+  if (std::ranges::find(kRetyping, codec_id(stage)) == kRetyping.end()) return true;
+  for (const char* const key : {"decode_dtype", "dtype"})
+    if (const auto named = dtype_field(stage.codec, key); named && *named)
+      return with_byte_order(**named, type.order) == type;
+  return true;
+}
+
 ChunkShape retyped(ChunkShape chunk, const DataType& type, std::string name) {
   if (chunk.bytes && chunk.type.size > 0) *chunk.bytes = *chunk.bytes / chunk.type.size * type.size;
   chunk.type = type;

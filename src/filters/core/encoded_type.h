@@ -38,6 +38,8 @@ ElementType encoded_type(std::span<const FilterStage> stages, ElementType type);
 
 /// The byte order of the elements that a stage decodes to, if its codec names their type and that has one.
 std::optional<ByteOrder> decoded_order(const FilterStage& stage);
+/// Whether a stage decodes to elements of this type, in whatever byte order. Always, where its codec names no type.
+bool decodes_to(const FilterStage& stage, const DataType& type);
 
 /// The chunk with elements of another type. `name`: Variable::zarr3_type.
 ChunkShape retyped(ChunkShape chunk, const DataType& type, std::string name = {});

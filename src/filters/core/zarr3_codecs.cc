@@ -17,6 +17,7 @@ namespace {
 constexpr std::string_view kNumcodecsPrefix = "numcodecs.";
 constexpr std::string_view kOnlyZarr3 = "zarr3:";
 constexpr std::string_view kSharding = "sharding_indexed";
+constexpr std::string_view kBase64 = "base64";
 constexpr size_t kMaxCodecs = 32;
 
 constexpr std::array<std::string_view, 3> kBloscShuffles = {"noshuffle", "shuffle", "bitshuffle"};
@@ -35,10 +36,11 @@ constexpr std::string_view kOfNumcodecs[] = {"zlib",       "shuffle",
                                              "fletcher32", "jenkins_lookup3",
                                              "delta",      "fixedscaleoffset",
                                              "quantize",   "astype",
-                                             "packbits",   "lz4",
-                                             "bz2",        "lzma",
-                                             "crc32",      "adler32",
-                                             "zfpy",       "pcodec"};
+                                             "bitround",   "packbits",
+                                             "lz4",        "bz2",
+                                             "lzma",       "crc32",
+                                             "adler32",    "zfpy",
+                                             "pcodec"};
 /// Ids of codecs that map bytes to bytes. Those of plugins are not known.
 constexpr std::string_view kBytesToBytes[] = {"gzip",       "zstd", "blosc", "crc32c", "zlib",  "shuffle",
                                               "fletcher32", "lz4",  "bz2",   "lzma",   "crc32", "adler32"};
@@ -274,6 +276,8 @@ Json print_zarr3_stage(const FilterStage& stage, uint64_t item_size) {
     if (!configuration.contains("blocksize")) configuration["blocksize"] = 0;
   }
   if (id == "zstd" && !configuration.contains("checksum")) configuration["checksum"] = false;
+  // numcodecs takes -1 for the default level, Zarr v3 does not.
+  if (id == "gzip" && configuration.value("level", Json()) == -1) configuration["level"] = 6;
   if (id.starts_with(kOnlyZarr3)) {
     if (id == kCastValue) configuration.erase("endian");  // `bytes` says it
     id.erase(0, kOnlyZarr3.size());
@@ -344,6 +348,9 @@ Result<Json> print_zarr3_codecs(std::span<const FilterStage> stages, const DataT
     const ByteOrder own = common_byte_order(behind.type).value_or(ByteOrder::none);
     if (own != ByteOrder::none && decoded_order(stages[at]).value_or(own) != own)
       return fail(EOPNOTSUPP, "codec {} decodes to another byte order than that of the elements", codec_id(stages[at]));
+    // Readers of Zarr v2 take the decoded bytes for elements of the array's type, those of v3 convert the numbers.
+    if (behind.name.empty() && !decodes_to(stages[at], behind.type))
+      return fail(EOPNOTSUPP, "codec {} decodes to another type than that of the elements", codec_id(stages[at]));
     list.push_back(print_zarr3_stage(stages[at], behind.type.size));
     behind = encoded_type(stages[at], std::move(behind));
   }
@@ -367,6 +374,7 @@ Result<Json> print_zarr3_codecs(std::span<const FilterStage> stages, const DataT
     const std::string_view id = codec_id(stages[at]);
     if (is_one_of(kArrayToArray, id) || is_one_of(kSerializers, id))
       return fail(EOPNOTSUPP, "codec {} follows one that makes bytes, which Zarr v3 cannot represent", id);
+    if (id == kBase64) return fail(EOPNOTSUPP, "codec {} is of numcodecs for Zarr v2 alone", id);
     if (id.starts_with("hdf5:") || id.empty())
       return fail(EOPNOTSUPP, "Zarr v3 has no codec for filter {}", stages[at].id);
     list.push_back(print_zarr3_stage(stages[at], encoded.size));

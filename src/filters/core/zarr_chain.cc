@@ -15,6 +15,8 @@ namespace {
 
 constexpr uint32_t kSzip = 4;
 constexpr uint32_t kLz4 = 32004;
+constexpr uint32_t kDeflate = 1;
+constexpr uint32_t kDefaultLevel = 6;
 constexpr const char* kNumcodecsLz4 = "lz4";
 constexpr const char* kZlib = "zlib";
 constexpr const char* kGzip = "gzip";
@@ -229,11 +231,27 @@ Result<Hdf5Chain> hdf5_chain(std::span<const FilterStage> codecs, const ChunkSha
     if (stage.id == kShuffleId && (stage.parameters.empty() || stage.parameters[0] != item_size))
       return fail(EINVAL, "the codec {}: HDF5 shuffles by the size of an element, which is {}", print_json(codec.codec),
                   item_size);
+    // numcodecs takes -1 for the default level, HDF5 has none.
+    if (stage.id == kDeflate && !stage.parameters.empty() && static_cast<int32_t>(stage.parameters[0]) == -1)
+      stage.parameters[0] = kDefaultLevel;
     chain.stages.push_back(std::move(stage));
   }
   const ZarrChain shown = zarr_chain(chain.stages, chunk);
   chain.is_shown_so = std::ranges::equal(shown.stages, codecs, are_alike);
   return chain;
+}
+
+Result<> leave_out_for_hdf5(Zarr3Chain& chain, const ChunkShape& chunk) {
+  Result<> whole;
+  const size_t left_out = std::erase_if(chain.stages, [&](const FilterStage& stage) {
+    const auto filter = hdf5_chain(std::span(&stage, 1), chunk);
+    if (!filter && whole) whole = std::unexpected(filter.error());
+    return !filter;
+  });
+  if (left_out == 0) return {};
+  chain.same_bytes = false;
+  chain.gzip_size.reset();
+  return whole;
 }
 
 }  // namespace codecfs::filters

@@ -68,5 +68,7 @@ struct Hdf5Chain {
   bool is_shown_so = true;
 };
 Result<Hdf5Chain> hdf5_chain(std::span<const FilterStage> codecs, const ChunkShape& chunk);
+/// Leaves out the codecs for which HDF5 has no filter. EINVAL with the first of them.
+Result<> leave_out_for_hdf5(Zarr3Chain& chain, const ChunkShape& chunk);
 
 }  // namespace codecfs::filters

@@ -38,6 +38,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       consolidates_groups(options.consolidates_groups),
       portable(options.portable),
       for_netcdf(options.for_netcdf),
+      for_hdf5(options.for_hdf5),
       tells_types(options.tells_types),
       nodelete(options.nodelete),
       has_other_users(options.has_other_users),
@@ -57,6 +58,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       read_ahead(options.cache_bytes / 2, dataset.source().reads_at_once()) {
   if (options.shows_fill_of_big_endian) dataset.show_fill_of_big_endian();
   dataset.set_real_dimensions(options.real_dimensions);
+  if (options.for_hdf5) dataset.show_as_hdf5();
 }
 
 Result<Place> MountContext::place_of(Ino ino) {

@@ -55,6 +55,7 @@ struct FilesystemOptions {
   bool consolidates_groups = true;  // in views of Zarr v3 not only the root has consolidated metadata
   bool portable = false;            // -o portable: encoded3 has only codecs that every reader of Zarr v3 has
   bool for_netcdf = false;          // encoded has only codecs that netCDF-C has
+  bool for_hdf5 = false;            // views have only codecs and metadata that a new HDF5 file can have
   bool tells_types = false;         // metadata files of v2 say more than Zarr does: put_types() of metadata_files.h
   std::set<std::string> real_dimensions = {};  // see Dataset
   bool shows_fill_of_big_endian = false;       // see Dataset
@@ -110,6 +111,7 @@ struct MountContext {
   const bool consolidates_groups;
   const bool portable;
   const bool for_netcdf;
+  const bool for_hdf5;
   const bool tells_types;
   const bool nodelete;
   const bool has_other_users;

@@ -179,6 +179,7 @@ Result<VariableViewPtr> Dataset::variable(ObjectId id) {
   if (VariableViewPtr known = variables_.get(id)) return known;
   const uint64_t changes = changes_;
   CODECFS_ASSIGN(VariablePtr facts, source_->facts(id));
+  facts = in_form(std::move(facts));
   const auto view = std::make_shared<VariableView>();
   view->zarray = make_text(file_text(zarray_json(*facts)));
   if (const Result<std::string> spec = filters::print_filter_spec(facts->filters))
@@ -193,10 +194,20 @@ Result<VariableViewPtr> Dataset::variable(ObjectId id) {
   return view;
 }
 
+VariablePtr Dataset::in_form(VariablePtr variable) const {
+  const bool is_partly_named = variable->some_dimensions && !variable->dimensions;
+  if (!shows_as_hdf5_ || (variable->chunk_keys == ChunkKeys() && !is_partly_named)) return variable;
+  auto changed = std::make_shared<Variable>(*variable);
+  changed->chunk_keys = ChunkKeys();
+  changed->some_dimensions.reset();
+  return changed;
+}
+
 Result<VariablePtr> Dataset::described(ObjectId id) {
   if (VariablePtr known = described_.get(id)) return known;
   const uint64_t changes = changes_;
   CODECFS_ASSIGN(VariablePtr variable, describe(*source_, id));
+  variable = in_form(std::move(variable));
   const auto is_real = [&](const std::string& name) {
     return name.starts_with(kPhonyPrefix) && real_dimensions_.contains(name);
   };

@@ -57,6 +57,9 @@ class Dataset {
   /// Variables with a generated name (phony_dim_N) that is one of these are described without kPhonyDimensions: a
   /// program that copied the dataset has made a dimension of it. Before there are requests.
   void set_real_dimensions(std::set<std::string> names) { real_dimensions_ = std::move(names); }
+  /// Variables are described without what a new HDF5 file cannot have: other names of chunks than the usual ones, and
+  /// names of some dimensions only. Before there are requests.
+  void show_as_hdf5() { shows_as_hdf5_ = true; }
   /// The texts of a group's files.
   static Text zgroup();
   Result<Text> zattrs(ObjectId group, bool with_types);
@@ -84,9 +87,12 @@ class Dataset {
   [[nodiscard]] uint64_t changes() const { return changes_; }
 
  private:
+  [[nodiscard]] VariablePtr in_form(VariablePtr variable) const;
+
   const std::unique_ptr<Source> source_;
   const bool has_other_users_;
   bool shows_fill_of_big_endian_ = false;
+  bool shows_as_hdf5_ = false;
   std::set<std::string> real_dimensions_;
   std::atomic<uint64_t> changes_ = 0;
   LruMap<ObjectId, VariableView> variables_{512, kMaxHeld};

@@ -121,10 +121,17 @@ Result<> EncodedForms::check_crossing(View view, const std::string& path, const 
   return fail(EOPNOTSUPP, "{}: its filters have no codecs in Zarr in this order", path);
 }
 
+Result<> EncodedForms::check_for_hdf5(View view, const std::string& path, const Variable& facts) const {
+  filters::Zarr3Chain chain = chain_of(view, facts, facts.filters);
+  const Result<> whole = filters::leave_out_for_hdf5(chain, filters::shape_of_chunk(facts));
+  return whole ? whole : fail(whole.error().code, "{}: {}", path, whole.error().reason);
+}
+
 EncodedForm EncodedForms::make(View view, const std::string& path, const Variable& facts) {
   const filters::ChunkShape shape = filters::shape_of_chunk(facts);
   EncodedForm form;
   filters::Zarr3Chain shown = chain_of(view, facts, facts.filters);
+  if (mount_.for_hdf5) (void)filters::leave_out_for_hdf5(shown, shape);
   form.as_stored = shown.same_bytes;
   // Shards are shown as they are stored, also while a rule of the mount waits to be applied.
   const bool is_ruled = !shows_shards(view, facts);

@@ -59,6 +59,9 @@ class EncodedForms {
   Result<> check_crossing(View view, const std::string& path, const Variable& facts,
                           std::span<const FilterStage> chain) const;
 
+  /// EINVAL with the first codec that a view for HDF5 leaves out.
+  Result<> check_for_hdf5(View view, const std::string& path, const Variable& facts) const;
+
   /// Must be called after the metadata of a variable, or of everything, has changed.
   void forget(const Node& variable);
   void forget_all() { forms_.clear(); }

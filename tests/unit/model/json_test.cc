@@ -65,11 +65,22 @@ TEST(Json, NanAndInfinityAreNumbersAndTheirNamesInStringsAreNot) {
 
 TEST(Json, NumbersThatNoTypeHoldsBecomeTheNearestDouble) {
   EXPECT_EQ(through("[1e999, -1e999, 1e-999, 0e999, 0.0000001e400]"), "[Infinity, -Infinity, 0.0, 0.0, Infinity]");
-  EXPECT_EQ(through("18446744073709551616"), "1.8446744073709552e+19");
-  EXPECT_EQ(through("-9223372036854775809"), "-9.223372036854776e+18");
-  EXPECT_EQ(through(std::string(400, '9')), "Infinity");
+  EXPECT_EQ(through("18446744073709551616.0"), "1.8446744073709552e+19");
   EXPECT_EQ(through("0." + std::string(400, '0') + "1"), "0.0");
   EXPECT_EQ(through("1e-99999999999999999999"), "0.0");
+}
+
+TEST(Json, IntegersAreNeverRounded) {
+  const std::string longest(400, '9');
+  for (const std::string& text : {std::string("18446744073709551616"), std::string("-9223372036854775809"), longest,
+                                  "{\"a\": [1, " + longest + "]}"})
+    EXPECT_EQ(through(text), text);
+  EXPECT_TRUE(parse("18446744073709551615").is_number_unsigned());
+  EXPECT_EQ(parse("[36893488147419103232]"), parse("[36893488147419103232]"));
+  EXPECT_NE(parse("36893488147419103232"), parse("36893488147419103233"));
+  EXPECT_EQ(rounded_number(parse("-36893488147419103232")), -36893488147419103232.0);
+  EXPECT_EQ(rounded_number(parse(longest)), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(rounded_number(parse("\"1\"")), std::nullopt);
 }
 
 TEST(Json, EveryDoubleReadsBack) {

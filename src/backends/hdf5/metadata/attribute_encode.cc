@@ -46,13 +46,20 @@ class Encoder {
   bool encode(hid_t type, const Json& value, std::byte* to) {
     switch (H5Tget_class(type)) {
       case H5T_INTEGER: return integer(type, value, to);
-      case H5T_FLOAT: return value.is_number() && floating(H5Tget_size(type), value, to);
+      case H5T_FLOAT: return number(H5Tget_size(type), value, to);
       case H5T_STRING: return value.is_string() && text(type, value.get_ref<const std::string&>(), to);
       case H5T_ENUM: return enumeration(type, value, to);
       case H5T_COMPOUND: return compound(type, value, to);
       case H5T_ARRAY: return array(type, value, to);
       default: return native_complex(type, value, to);
     }
+  }
+
+  static bool number(size_t size, const Json& value, std::byte* to) {
+    if (value.is_number()) return floating(size, value, to);
+    if (!is_large_integer(value)) return false;
+    const double rounded = *rounded_number(value);  // some writers print 1e20 so
+    return fmt::format("{:.0f}", rounded) == print_json(value) && floating(size, rounded, to);
   }
 
   static bool integer(hid_t type, const Json& value, std::byte* to) {

@@ -229,7 +229,9 @@ Result<std::optional<Json>> AttributeReader::value(bool single_values) const {
   if (!space_ || !stored_) return fail_library(EIO, "its type");
   if (!is_number() && H5Tdetect_class(stored_.get(), H5T_REFERENCE) > 0) return std::optional<Json>();
   const H5S_class_t space_class = H5Sget_simple_extent_type(space_.get());
-  if (space_class == H5S_NULL) return std::optional<Json>(Json());
+  // netCDF's form of a text without characters.
+  const bool is_empty_text = single_values && class_ == H5T_STRING && H5Tis_variable_str(stored_.get()) == 0;
+  if (space_class == H5S_NULL) return std::optional(is_empty_text ? Json("") : Json());
   std::array<hsize_t, H5S_MAX_RANK> dims{};
   const bool is_scalar = space_class == H5S_SCALAR;
   int rank = is_scalar ? 0 : H5Sget_simple_extent_dims(space_.get(), dims.data(), nullptr);
@@ -335,7 +337,7 @@ struct AttributeCollector {
     std::string shown = escape_attribute_name(name);
     if (as_json.contains(shown)) {
       **value = value_of_text(std::move(**value));
-      if ((*value)->is_structured()) type.clear();
+      if (!(*value)->is_string()) type.clear();
     }
     attributes.push_back({std::move(shown), std::move(**value), std::move(type)});
   }
@@ -433,7 +435,7 @@ Result<std::set<std::string>> json_attributes(hid_t holder) {
 Json value_of_text(Json text) {
   if (!text.is_string()) return text;
   Result<Json> value = parse_json(text.get_ref<const std::string&>());
-  return value && value->is_structured() ? std::move(*value) : std::move(text);
+  return value && (value->is_structured() || is_large_integer(*value)) ? std::move(*value) : std::move(text);
 }
 
 std::string text_attribute(hid_t holder, const char* name) {

@@ -49,7 +49,8 @@ class ValueBuilder {
     Result<> made = check();
     if (made && !keep_type()) made = make_anew();
     const bool was_compound = old_type_ && H5Tget_class(old_type_.get()) == H5T_COMPOUND;
-    if (!made && made.error().code == EINVAL && json_.is_structured() && !was_compound) made = make_json_text();
+    const bool may_be_text = json_.is_structured() || is_large_integer(json_);
+    if (!made && made.error().code == EINVAL && may_be_text && !was_compound) made = make_json_text();
     CODECFS_TRY(made);
     if (!value_.type || !value_.memory || !value_.space) return fail_library(EIO, "its type cannot be made");
     return std::move(value_);
@@ -227,6 +228,8 @@ class ValueBuilder {
     } else if (!all([](const Json* item) { return item->is_number(); })) {
       const auto odd =
           std::ranges::find_if(items, [](const Json* item) { return item->is_structured() || item->is_null(); });
+      if (std::ranges::any_of(items, [](const Json* item) { return is_large_integer(*item); }))
+        return fail(EINVAL, "an HDF5 attribute cannot hold an integer of more than 64 bits");
       if (odd != items.end())
         return fail(EINVAL, "a list that holds {} cannot be an HDF5 attribute", (*odd)->type_name());
       return fail(EINVAL, "the values of a list must be of one kind: text, numbers or booleans");

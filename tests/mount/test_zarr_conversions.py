@@ -1,0 +1,186 @@
+"""Zarr stores with what the other format, or the other version, cannot have as it is: codecs without a filter or a name, levels, names of
+chunks, integers of more than 64 bits, deep attributes. zarr-python, numcodecs and h5py judge."""
+import json
+import os
+
+import h5py
+import netCDF4
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from test_zarr_of_others import make_store, run
+from zarr3_stores import named, write_array, write_group
+
+SHAPE, CHUNKS = (6, 5), (4, 5)
+NUMBERS = np.arange(30).reshape(SHAPE)
+LITTLE = named("bytes", endian="little")
+
+
+def chain_store(path, chains):
+    """`chains`: (type, filters, compressor) by name. Written by zarr-python."""
+    group = zarr.open_group(str(path), "w")
+    for name, (dtype, filters, compressor) in chains.items():
+        group.create_dataset(name, data=NUMBERS.astype(dtype), chunks=CHUNKS, filters=filters, compressor=compressor)
+    return {name: group[name][...] for name in chains}
+
+
+CHAINS = {
+    "delta": ("i4", [numcodecs.Delta("i4")], numcodecs.Zlib(3)),
+    "narrow": ("i4", [numcodecs.Delta("i4", astype="i2"), numcodecs.Shuffle(2)], numcodecs.Zlib(3)),
+    "scaled": ("f8", [numcodecs.FixedScaleOffset(offset=0, scale=10, dtype="f8", astype="i2")], numcodecs.Zlib(2)),
+    "bits": ("bool", [numcodecs.PackBits()], None),
+    "rounded": ("f4", [numcodecs.BitRound(6)], numcodecs.Zlib(1)),
+    "lzma": (">i4", None, numcodecs.LZMA()),
+    "checked": ("i4", [numcodecs.CRC32()], numcodecs.Zlib(1)),
+    "text": ("i4", [numcodecs.Base64()], None),
+    "level": ("i4", None, numcodecs.Zlib(-1)),
+}
+
+
+@pytest.mark.parametrize("version", ["zarr", "zarr3"])
+def test_codecs_without_a_filter_are_left_out_in_hdf5(tmp_path, version):
+    wanted = chain_store(tmp_path / "first.zarr", CHAINS)
+    source = tmp_path / "first.zarr"
+    if version == "zarr3":
+        source = tmp_path / "second.zarr"
+        run("convert", "--format", "zarr3", tmp_path / "first.zarr", source)
+    said = run("convert", source, tmp_path / "b.h5")
+    assert "HDF5 has no filter" in said and " variables are stored without codecs" in said, said
+    with h5py.File(tmp_path / "b.h5") as f:
+        for name, values in wanted.items():
+            assert f[name].dtype == values.dtype and (f[name][...] == values).all(), name
+        # What HDF5 has of a pipeline is kept.
+        assert f["delta"].compression == "gzip" and f["level"].compression == "gzip" and f["level"].compression_opts == 6
+    run("compare", source, tmp_path / "b.h5")
+    run("convert", "--format", version, tmp_path / "b.h5", tmp_path / "c.zarr")
+    run("compare", source, tmp_path / "c.zarr")
+
+
+def test_a_rule_is_no_wish(tmp_path):
+    """A codec that HDF5 lacks is refused where a rule names it."""
+    chain_store(tmp_path / "a.zarr", {"v": CHAINS["level"]})
+    assert "no filter" in run("convert", "-F", "v,shuffle|lzma", tmp_path / "a.zarr", tmp_path / "b.h5", code=1)
+    assert not (tmp_path / "b.h5").exists()
+
+
+def codecs_of(path):
+    return json.loads((path / "zarr.json").read_text())["codecs"]
+
+
+def test_codecs_in_the_form_of_v3(mount, tmp_path):
+    chains = {name: CHAINS[name] for name in ("rounded", "text", "level")}
+    chains["gzip"] = ("i4", None, numcodecs.GZip(-1))
+    chains["parts"] = ("c8", [numcodecs.Delta("f4")], numcodecs.Zlib(1))  # as GDAL writes it
+    chains["other"] = ("i4", [numcodecs.Delta("u4")], None)
+    wanted = chain_store(tmp_path / "a.zarr", chains)
+    view = mount(tmp_path / "a.zarr", "ro").path / ".codecfs/view/encoded3"
+    run("convert", "--format", "zarr3", tmp_path / "a.zarr", tmp_path / "b.zarr")
+    run("compare", tmp_path / "a.zarr", tmp_path / "b.zarr")
+    for store in view, tmp_path / "b.zarr":
+        # The names that zarr-python has.
+        assert codecs_of(store / "rounded")[0] == named("numcodecs.bitround", keepbits=6)
+        for name in ("level", "gzip"):
+            assert codecs_of(store / name)[-1] == named("gzip", level=6)
+        # numcodecs' base64 has no name there, and readers would convert numbers of another type than that of the array.
+        for name in ("text", "parts", "other"):
+            assert codecs_of(store / name) == [LITTLE], name
+            assert (np.fromfile(store / name / "c/0/0", wanted[name].dtype).reshape(CHUNKS) == wanted[name][:4]).all()
+
+
+def test_v3_names_of_chunks_and_dimensions_that_hdf5_lacks(tmp_path):
+    write_group(tmp_path / "a.zarr")
+    values = NUMBERS.astype("<i4")
+    for name, keys, names in (("dots", named("default", separator="."), None), ("two", named("v2"), ["y", "x"]),
+                              ("slashes", named("v2", separator="/"), None), ("half", None, ["y", None])):
+        write_array(tmp_path / "a.zarr" / name, values, CHUNKS, [LITTLE, named("gzip", level=1)], "int32", 7, 7, keys, names=names)
+    said = run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    assert "1 variable is stored without names of dimensions, as some have none: /half" in said, said
+    with h5py.File(tmp_path / "b.h5") as f:
+        for name in ("dots", "two", "slashes", "half"):
+            assert (f[name][...] == values).all() and f[name].chunks == CHUNKS and f[name].compression == "gzip", name
+            assert f[name].fillvalue == 7, name
+        assert [d[0].name for d in f["two"].dims] == ["/y", "/x"] and not any(map(len, f["dots"].dims))
+
+
+LARGE = {"large": 2**70, "negative": -2**64, "list": [1, 2**65], "object": {"a": [2**64, {"b": -2**63 - 1}]}, "most": 2**64 - 1,
+         "float": 1e20, "deep": json.loads("[" * 200 + "1" + "]" * 200)}
+
+
+@pytest.mark.parametrize("form", ["group", "array", "zarr3"])
+def test_integers_are_never_rounded(mount, tmp_path, form):
+    source = tmp_path / "a.zarr"
+    chunk = np.arange(4, dtype="<i4").tobytes()
+    if form == "zarr3":
+        write_group(source, attributes=LARGE)
+        write_array(source / "v", np.arange(4, dtype="<i4"), (4,), [LITTLE], "int32", 0, 0, attributes=LARGE)
+    else:
+        make_store(source, {"v": ({}, LARGE, chunk)}, LARGE)
+    where = "." if form == "group" else "v"
+
+    def shown(root, version):
+        file = root / where / (".zattrs" if version == 2 else "zarr.json")
+        return json.loads(file.read_text()) if version == 2 else json.loads(file.read_text())["attributes"]
+
+    m = mount(source)
+    for view, version in (("decoded", 2), ("encoded", 2), ("decoded3", 3), ("encoded3", 3)):
+        assert shown(m.path / ".codecfs/view" / view, version) == LARGE, view
+    assert os.getxattr(m.path / where, "user.large") == b"1180591620717411303424"
+    # A change of one attribute keeps the others.
+    os.setxattr(m.path / where, "user.new", b"-36893488147419103233")
+    m.unmount()
+    wanted = {**LARGE, "new": -2**65 - 1}
+    assert shown(source, 3 if form == "zarr3" else 2) == wanted
+    run("convert", source, tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert f[where].attrs["large"] in ("1180591620717411303424", b"1180591620717411303424") and f[where].attrs["float"] == 1e20
+        assert json.loads(f[where].attrs["object"]) == LARGE["object"]
+    run("compare", source, tmp_path / "b.h5")
+    for version, name in ((2, "zarr"), (3, "zarr3")):
+        run("convert", "--format", name, tmp_path / "b.h5", tmp_path / name)
+        back = shown(tmp_path / name, version)
+        back.pop("_codecfs_phony_dimensions", None)
+        back.pop("_ARRAY_DIMENSIONS", None)
+        back.pop("_FillValue", None)
+        assert back == wanted, name
+
+
+def test_a_large_integer_fits_a_float_of_hdf5(mount, tmp_path):
+    """As JavaScript writes 1e20; a number that a float does not hold is not rounded."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["v"] = np.arange(3)
+        f["v"].attrs["scale"] = 1.5
+    m = mount(tmp_path / "a.h5")
+    os.setxattr(m.path / "v", "user.scale", b"100000000000000000000")
+    m.unmount()
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f["v"].attrs["scale"] == 1e20 and f["v"].attrs["scale"].dtype == "f8"
+
+
+def test_a_large_fill_value_of_a_float(mount, tmp_path):
+    source = make_store(tmp_path / "a.zarr", {"v": ({"dtype": "<f8", "fill_value": 100000000000000000000}, None, None),
+                                              "w": ({"dtype": "<i8", "fill_value": 2**70}, None, None)})
+    m = mount(source, "ro")
+    assert (np.load(m.path / ".codecfs/view/npy/v.npy") == 1e20).all()
+    with pytest.raises(OSError):  # not a rounded one
+        (m.path / "w/.zarray").read_text()
+
+
+def test_compare_knows_the_form_of_netcdf(tmp_path):
+    """netCDF has neither booleans nor lists of one value, so that a copy in that form differs in the form alone."""
+    attributes = {"yes": True, "flags": [True, False], "single": [5], "nothing": "", "word": ["a"]}
+    make_store(tmp_path / "a.zarr", {"v": ({}, {**attributes, "_ARRAY_DIMENSIONS": ["x"]}, b"\1\0\0\0" * 4)})
+    run("convert", tmp_path / "a.zarr", tmp_path / "b.nc")
+    run("compare", tmp_path / "a.zarr", tmp_path / "b.nc")
+    with netCDF4.Dataset(tmp_path / "b.nc") as file:
+        assert file["v"].nothing == "" and file["v"].yes == 1
+    run("convert", tmp_path / "b.nc", tmp_path / "c.zarr")
+    assert json.loads((tmp_path / "c.zarr/v/.zattrs").read_text())["nothing"] == ""
+    for name, value in {"yes": False, "flags": [True, True], "single": [6], "nothing": "a", "word": ["b"]}.items():
+        make_store(tmp_path / f"{name}.zarr", {"v": ({}, {**attributes, name: value, "_ARRAY_DIMENSIONS": ["x"]}, b"\1\0\0\0" * 4)})
+        assert name in run("compare", tmp_path / f"{name}.zarr", tmp_path / "b.nc", code=2)
+    # In other HDF5 files they are different.
+    with h5py.File(tmp_path / "d.h5", "w") as f:
+        f["v"] = np.ones(4, "i4")
+        f["v"].attrs.update({"yes": 1, "flags": [True, False], "single": [5], "nothing": "", "word": ["a"]})
+    assert "yes" in run("compare", tmp_path / "a.zarr", tmp_path / "d.h5", code=2)
