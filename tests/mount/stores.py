@@ -335,6 +335,7 @@ class Trial:
                     self.groups[name] = apart(group.attrs.asdict(), None)[0]
             except OverflowError as error:
                 self.report("too large", f"{name or '/'}: {error}")
+                self.unreadable.append(f"/{name}")
             except Exception as error:
                 self.report("no judge reads", f"{name or '/'}: {brief(error)}")
                 if is_array:
@@ -635,6 +636,7 @@ def try_one(codecfs, source):
             os.write(writing, f"{kind}\t{' '.join(str(text).split())[:600]}\n".encode(errors="replace"))
 
         try:
+            sys.setrecursionlimit(10_000)  # of attributes that are deeply nested
             warnings.simplefilter("ignore")
             signal.alarm(STORE_SECONDS)
             trial = Trial(codecfs, source, directory, report)
