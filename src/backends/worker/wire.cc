@@ -30,6 +30,7 @@ void Encoder::put(const Attribute& attribute) {
   put(attribute.name);
   put(attribute.value);
   put(attribute.type);
+  put(attribute.stored_type);
 }
 
 void Encoder::put(const GroupDimension& dimension) {
@@ -77,6 +78,7 @@ void Encoder::put(const ChunkInfo& info) {
 void Encoder::put(const Variable& variable) {
   put(variable.type);
   put(variable.type_text);
+  put(variable.stored_type);
   put(variable.grid);
   put(variable.storage);
   put(variable.max_shape);
@@ -162,6 +164,7 @@ void Decoder::get(Attribute& attribute) {
   get(attribute.name);
   get(attribute.value);
   get(attribute.type);
+  get(attribute.stored_type);
 }
 
 void Decoder::get(GroupDimension& dimension) {
@@ -218,6 +221,7 @@ void Decoder::get(ChunkInfo& info) {
 void Decoder::get(Variable& variable) {
   get(variable.type);
   get(variable.type_text);
+  get(variable.stored_type);
   get(variable.grid);
   get(variable.storage);
   get(variable.max_shape);
