@@ -308,7 +308,8 @@ class OfXarray(Specimen):
         import pandas
         import xarray
         return xarray.Dataset(
-            {"t": (("time", "y", "x"), RNG.normal(size=(4, 5, 6)).astype("f4"), {"units": "K", "valid_range": [200., 300.], "long_name": "tëmp"}),
+            {"t": (("time", "y", "x"), RNG.normal(size=(4, 5, 6)).astype("f4"), {
+                "units": "K", "valid_range": [200., 300.], "long_name": "tëmp"}),
              "count": (("y", "x"), np.arange(30).reshape(5, 6)), "flag": ("x", np.arange(6) % 2 == 0), "scalar": ((), 2.5),
              "name": ("y", np.array(["a", "bé", "", "d", "eee"], object)), "delay": ("y", np.arange(5).astype("m8[s]").astype("m8[ns]"))},
             {"time": pandas.date_range("2026-01-01", periods=4), "x": np.arange(6.), "label": ("x", np.array(list("abcdef"))), "run": 7},
@@ -405,8 +406,10 @@ class pytables(Specimen):
                 item = {name: getattr(a, name) for name in a._v_attrnames if name != "rows"} if a is not None else {"target": node.target}
                 if isinstance(node, tables.Leaf):
                     value = node.read()
-                    item = (item, type(node).__name__, value.tobytes() if value is None else value, node.shape, node.maindim, str(node.atom))\
-                        if not isinstance(node, tables.Table) else (item, "Table", value, str(node.description))
+                    if isinstance(node, tables.Table):
+                        item = (item, "Table", value, str(node.description))
+                    else:
+                        item = (item, type(node).__name__, value, node.shape, node.maindim, str(node.atom))
                 found[node._v_pathname] = item
         return found
 
@@ -596,8 +599,8 @@ class cooler_file(Specimen):
         c = cooler.Cooler(str(path))
 
         def frame(f):
-            return {name: (str(f[name].dtype), f[name].tolist(), list(getattr(f[name], "cat").categories) if str(f[name].dtype) == "category" else 0)
-                    for name in f}
+            categories = {name: list(f[name].cat.categories) for name in f if str(f[name].dtype) == "category"}
+            return {name: (str(f[name].dtype), f[name].tolist(), categories.get(name)) for name in f}
         return {"info": c.info, "chroms": frame(c.chroms()[:]), "bins": frame(c.bins()[:]), "pixels": frame(c.pixels()[:]),
                 "joined": frame(c.pixels(join=True)[:]), "matrix": c.matrix(balance=True).fetch("chr1"), "names": c.chromnames,
                 "sizes": c.chromsizes.to_dict()}
@@ -630,13 +633,15 @@ class OfAnnData(Specimen):
         n, m = 8, 5
         obs = pandas.DataFrame({"kind": pandas.Categorical(["a", "b", None, "a"] * 2, ["b", "a", "c"]), "rank": pandas.Categorical(
             [1, 2] * 4, ordered=True), "name": [f"näme{i}" for i in range(n)], "score": RNG.random(n), "ok": np.arange(n) % 2 == 0,
-            "count": pandas.array([1, None] * 4, "Int32"), "maybe": pandas.array([True, None] * 4, "boolean")}, [f"cell{i}" for i in range(n)])
+            "count": pandas.array([1, None] * 4, "Int32"), "maybe": pandas.array([True, None] * 4, "boolean")},
+            [f"cell{i}" for i in range(n)])
         var = pandas.DataFrame({"length": np.arange(m)}, [f"gene{i}" for i in range(m)])
         made = anndata.AnnData(scipy.sparse.random(n, m, 0.5, "csr", "f4", 1), obs, var)
         made.layers["dense"], made.layers["csc"] = RNG.random((n, m)), scipy.sparse.random(n, m, 0.3, "csc", random_state=2)
         made.obsm["pca"], made.obsm["table"] = RNG.random((n, 3)), pandas.DataFrame({"x": np.arange(n)}, obs.index)
         made.varm["none"], made.obsp["near"] = np.zeros((m, 0)), scipy.sparse.eye(n, format="csr")
-        made.uns = {"text": "tëxt", "number": 5, "float": 2.5, "flag": True, "words": np.array(["a", "bé"]), "nested": {"empty": {}, "x": np.eye(2)},
+        made.uns = {"text": "tëxt", "number": 5, "float": 2.5, "flag": True, "words": np.array(["a", "bé"]),
+                    "nested": {"empty": {}, "x": np.eye(2)},
                     "records": np.array([(1, 2.5), (3, 4.5)], [("i", "i4"), ("f", "f8")])}
         made.raw = made.copy()
         return made
@@ -677,8 +682,8 @@ class OfKeras(Specimen):
     def make(self):
         import keras
         keras.utils.set_random_seed(1)
-        model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Conv2D(3, 3), keras.layers.BatchNormalization(), keras.layers.Flatten(),
-                                  keras.layers.Dense(4, activation="relu"), keras.layers.Dense(2)])
+        model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Conv2D(3, 3), keras.layers.BatchNormalization(),
+                                  keras.layers.Flatten(), keras.layers.Dense(4, activation="relu"), keras.layers.Dense(2)])
         model.compile(keras.optimizers.Adam(), keras.losses.MeanSquaredError())
         return model
 
@@ -718,8 +723,8 @@ class nwb(Specimen):
     def write(self, path):
         import datetime
         import pynwb
-        f = pynwb.NWBFile("a session", "id", datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc), file_create_date=datetime.datetime(
-            2026, 1, 2, tzinfo=datetime.timezone.utc))
+        first, second = (datetime.datetime(2026, 1, day, tzinfo=datetime.timezone.utc) for day in (1, 2))
+        f = pynwb.NWBFile("a session", "id", first, file_create_date=second)
         f.add_acquisition(pynwb.TimeSeries("series", data=np.arange(20.), unit="m", rate=10.))
         f.add_unit(spike_times=[0.1, 0.2])
         f.add_unit(spike_times=[0.5])
@@ -769,7 +774,8 @@ class OfOmeZarr(Specimen):
         import ome_zarr.io
         import ome_zarr.reader
         nodes = list(ome_zarr.reader.Reader(ome_zarr.io.parse_url(str(path)))())
-        return [{"metadata": json.loads(json.dumps(node.metadata, default=str)), "data": [np.asarray(level) for level in node.data]} for node in nodes]
+        return [{"metadata": json.loads(json.dumps(node.metadata, default=str)), "data": [np.asarray(level) for level in node.data]}
+                for node in nodes]
 
 
 @specimen("ome-zarr", ".ome.zarr", "ome-zarr", "zarr", zarr=2)
@@ -796,7 +802,8 @@ class OfNgffZarr(Specimen):
     def read(self, path):
         import ngff_zarr
         found = ngff_zarr.from_ngff_zarr(str(path))
-        return {"metadata": str(found.metadata), "images": [(i.dims, i.scale, i.translation, i.name, np.asarray(i.data)) for i in found.images]}
+        images = [(i.dims, i.scale, i.translation, i.name, np.asarray(i.data)) for i in found.images]
+        return {"metadata": str(found.metadata), "images": images}
 
 
 @specimen("ngff", ".ome.zarr", "ngff-zarr", zarr=2)
