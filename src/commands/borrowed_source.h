@@ -11,7 +11,7 @@ namespace codecfs::commands {
 
 /// Forwards what reads. Nothing can be changed through it, and its end is not that of the source, which outlives it.
 /// Thread-safe.
-class BorrowedSource final : public Source {
+class BorrowedSource : public Source {
  public:
   explicit BorrowedSource(Source& source) : source_(source) {}
 

@@ -24,6 +24,7 @@
 #include "commands/convert_target.h"
 #include "commands/copy_access.h"
 #include "commands/dataset_info.h"
+#include "commands/noted_types.h"
 #include "commands/omissions.h"
 #include "commands/partial.h"
 #include "commands/tree_files.h"
@@ -269,6 +270,8 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   ProgressReporter progress(fmt::format("converting {}", info.source), ProgressReporter::Unit::chunks);
   progress.expect(count_files(info, options.format == DatasetFormat::zarr3));
   const fs::View view = view_for(options.format, *source, info);
+  const bool is_of_zarr = options.format != DatasetFormat::hdf5 && options.format != DatasetFormat::nczarr;
+  if (is_of_zarr && !info.format.starts_with("Zarr")) source = std::make_unique<NotedTypes>(std::move(source));
   // Readers of a group find its members in the consolidated metadata of the root. One for each group would be quadratic
   // in the depth.
   TreeFiles from(std::move(source), {.rules = std::move(options.rules),

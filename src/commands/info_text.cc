@@ -308,7 +308,9 @@ std::string variable_text(const InfoNode& node, const Variable& described, size_
   if (described.unreadable_attributes) add("attributes", described.unreadable_attributes->reason);
   std::vector<Attribute> attributes = described.attributes;
   restore_floats(attributes);
-  std::erase_if(attributes, [](const Attribute& attribute) { return attribute.name == kPhonyDimensions; });
+  std::erase_if(attributes, [](const Attribute& attribute) {
+    return attribute.name == kPhonyDimensions || attribute.name == kStoredTypes;
+  });
   if (!attributes.empty()) text += "  attributes\n";
   for (const Attribute& attribute : attributes)
     text += wrap_to(fmt::format("    {} = {}", printable(attribute.name), printable(attribute_text(attribute.value))),

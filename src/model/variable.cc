@@ -49,6 +49,24 @@ std::set<std::string> phony_names(std::span<const Attribute> attributes) {
   return names;
 }
 
+std::optional<Attribute> stored_types(std::span<const Attribute> attributes, const JsonValue* type) {
+  Json of_attributes = Json::object();
+  for (const Attribute& attribute : attributes)
+    if (!attribute.stored_type.is_null()) append_member(of_attributes, attribute.name, attribute.stored_type);
+  if (of_attributes.empty() && (type == nullptr || type->is_null())) return std::nullopt;
+  Json types = {{"attributes", std::move(of_attributes)}};
+  if (type != nullptr) types["type"] = *type;
+  return Attribute{kStoredTypes, Json(print_json(types))};
+}
+
+Json parse_stored_types(const Json& value) {
+  constexpr size_t kLongest = size_t{16} << 20;  // bytes
+  const auto* const text = value.get_ptr<const std::string*>();
+  if (text == nullptr || text->size() > kLongest) return Json::object();
+  Result<Json> types = parse_json(*text);
+  return types && types->is_object() ? *std::move(types) : Json::object();
+}
+
 std::optional<OptionalNames> names_of(const Variable& variable) {
   if (!variable.dimensions) return variable.some_dimensions;
   return OptionalNames(variable.dimensions->begin(), variable.dimensions->end());

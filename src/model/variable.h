@@ -28,6 +28,8 @@ struct Attribute {
   /// The type in the source, as NCZarr names it: "<i2", ">S1" for characters, "|S7" for strings. Empty if the source
   /// does not tell one that NCZarr has.
   std::string type = {};
+  /// Of an HDF5 file: the type of the value (hdf5/metadata/type_notes.h), if a new file would get another. Else null.
+  JsonValue stored_type = {};
 };
 
 /// The ids of filters of HDF5 that have a meaning of their own here.
@@ -61,6 +63,7 @@ enum class Storage { chunked, contiguous, compact, external, virtual_sources };
 struct Variable {
   DataType type;
   std::string type_text;  // user._Type: the HDF5 type if numpy's name loses information; else empty
+  JsonValue stored_type;  // as Attribute::stored_type
   ChunkGrid grid;         // shape and chunks as presented
   Storage storage = Storage::chunked;
   /// Maximum extent of each dimension, none: unlimited. Empty if the format has no maximum extents.
@@ -133,6 +136,15 @@ Attribute phony_attribute(const OptionalNames& phony);
 OptionalNames named_dimensions(std::span<const std::string> names, std::span<const Attribute> attributes);
 /// All names that the attribute has; none if it does not exist.
 std::set<std::string> phony_names(std::span<const Attribute> attributes);
+
+/// A JSON object as text: types that only HDF5 has, which a copy in another format keeps under this name, so that they
+/// come back into HDF5: "attributes" has Attribute::stored_type of each attribute that has one, and in a variable
+/// "type" has Variable::stored_type or null. No HDF5 dataset stores it. xarray hides names that begin with "_nc".
+inline constexpr char kStoredTypes[] = "_nc_hdf5_types";
+/// None where there is nothing to say. `type`: of a variable.
+std::optional<Attribute> stored_types(std::span<const Attribute> attributes, const JsonValue* type);
+/// What such an attribute says; an empty object if it is damaged.
+Json parse_stored_types(const Json& value);
 
 /// The names of all dimensions, or of some, or none.
 std::optional<OptionalNames> names_of(const Variable& variable);

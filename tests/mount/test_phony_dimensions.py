@@ -290,7 +290,7 @@ def test_a_class_of_scales_on_what_is_none(tmp_path):
     codecfs("convert", tmp_path / "a.h5", tmp_path / "a.zarr")
     codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:
-        assert "CLASS" not in file["v"].attrs and file["g"].attrs["CLASS"] == "DIMENSION_SCALE"
+        assert "CLASS" not in file["v"].attrs and file["g"].attrs["CLASS"] == np.bytes_("DIMENSION_SCALE")
 
 
 @pytest.mark.parametrize("form", ["zarr", "zarr3"])

@@ -30,6 +30,7 @@ void Encoder::put(const Attribute& attribute) {
   put(attribute.name);
   put(attribute.value);
   put(attribute.type);
+  put(attribute.stored_type);
 }
 
 void Encoder::put(const GroupDimension& dimension) {
@@ -78,6 +79,7 @@ void Encoder::put(const Variable& variable) {
   put(variable.type);
   put(variable.type_text);
   put(variable.zarr3_type);
+  put(variable.stored_type);
   put(variable.grid);
   put(variable.storage);
   put(variable.max_shape);
@@ -163,6 +165,7 @@ void Decoder::get(Attribute& attribute) {
   get(attribute.name);
   get(attribute.value);
   get(attribute.type);
+  get(attribute.stored_type);
 }
 
 void Decoder::get(GroupDimension& dimension) {
@@ -220,6 +223,7 @@ void Decoder::get(Variable& variable) {
   get(variable.type);
   get(variable.type_text);
   get(variable.zarr3_type);
+  get(variable.stored_type);
   get(variable.grid);
   get(variable.storage);
   get(variable.max_shape);

@@ -51,6 +51,8 @@ class Encoder {
       case H5T_ENUM: return enumeration(type, value, to);
       case H5T_COMPOUND: return compound(type, value, to);
       case H5T_ARRAY: return array(type, value, to);
+      case H5T_VLEN: return sequence(type, value, to);
+      case H5T_BITFIELD: return integer(type, value, to);
       default: return native_complex(type, value, to);
     }
   }
@@ -162,12 +164,26 @@ class Encoder {
     return true;
   }
 
+  bool sequence(hid_t type, const Json& value, std::byte* to) {
+    if (!value.is_array()) return false;
+    const Handle base(H5Tget_super(type));
+    const size_t size = H5Tget_size(base.get());
+    std::string& items = texts_.emplace_back(value.size() * size, '\0');
+    auto* at = reinterpret_cast<std::byte*>(items.data());
+    for (const Json& item : value) {
+      if (!encode(base.get(), item, at)) return false;
+      at += size;
+    }
+    put(to, hvl_t{value.size(), items.data()});
+    return true;
+  }
+
   std::deque<std::string>& texts_;
 };
 
 // Whether values do not change when libhdf5 converts them to the stored type and back.
 bool survives(hid_t memory, hid_t stored, const std::vector<std::byte>& bytes, size_t count) {
-  if (count == 0 || H5Tdetect_class(stored, H5T_STRING) > 0) return true;
+  if (count == 0 || H5Tdetect_class(stored, H5T_STRING) > 0 || H5Tdetect_class(stored, H5T_VLEN) > 0) return true;
   const size_t size = std::max(H5Tget_size(memory), H5Tget_size(stored));
   std::vector<std::byte> there(count * size);
   std::vector<std::byte> background(count * size);
@@ -216,6 +232,10 @@ bool flatten(const Json& value, std::span<const hsize_t> dims, std::vector<const
 
 size_t lists_in(hid_t type) {
   if (H5Tget_class(type) == H5T_COMPOUND) return is_complex(type) ? 1 : 0;
+  if (H5Tget_class(type) == H5T_VLEN) {
+    const Handle item(H5Tget_super(type));
+    return 1 + lists_in(item.get());
+  }
   if (H5Tget_class(type) != H5T_ARRAY) return complex_part(type) ? 1 : 0;
   const Handle base(H5Tget_super(type));
   return static_cast<size_t>(std::max(H5Tget_array_ndims(type), 0)) + lists_in(base.get());

@@ -14,6 +14,7 @@
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/type_map.h"
+#include "backends/hdf5/metadata/type_notes.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "base/worker_process.h"
@@ -213,6 +214,8 @@ class AttributeReader {
 
   // None if it has no JSON form.
   Result<std::optional<Json>> value(bool single_values) const;
+  // Attribute::stored_type.
+  Json stored_type(bool netcdf) const;
   // Attribute::type, of this value.
   std::string nczarr_type(const Json& value) const;
 
@@ -289,6 +292,28 @@ std::string AttributeReader::nczarr_type(const Json& value) const {
   }
 }
 
+Json AttributeReader::stored_type(bool netcdf) const {
+  const hid_t type = stored_.get();
+  switch (class_) {
+    case H5T_INTEGER:
+      if (H5Tequal(type, H5T_STD_I64LE) > 0) return {};
+      break;
+    case H5T_FLOAT:
+      if (H5Tequal(type, H5T_IEEE_F64LE) > 0) return {};
+      break;
+    case H5T_STRING:
+      if (netcdf) return {};  // a copy has characters or strings, which programs of netCDF read alike
+      if (H5Tis_variable_str(type) > 0 && H5Tget_cset(type) == H5T_CSET_UTF8 && H5Tget_strpad(type) == H5T_STR_NULLTERM)
+        return {};
+      break;
+    case H5T_ENUM:
+      if (is_boolean(type) && !netcdf) return {};
+      break;
+    default: break;
+  }
+  return describe_type(type);
+}
+
 struct NamedAttribute {
   std::string name;
   H5O_msg_crt_idx_t order = 0;  // of creation, if the object stores that
@@ -339,7 +364,8 @@ struct AttributeCollector {
       **value = value_of_text(std::move(**value));
       if (!(*value)->is_string()) type.clear();
     }
-    attributes.push_back({std::move(shown), std::move(**value), std::move(type)});
+    Json stored_type = std::string_view(name) == kFillAttribute ? Json() : reader.stored_type(rules.netcdf);
+    attributes.push_back({std::move(shown), std::move(**value), std::move(type), std::move(stored_type)});
   }
 
   void left_out(const char* name, const Error& error) const {

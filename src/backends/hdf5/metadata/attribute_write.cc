@@ -15,6 +15,7 @@
 #include "backends/hdf5/metadata/attribute_encode.h"
 #include "backends/hdf5/metadata/type_make.h"
 #include "backends/hdf5/metadata/type_map.h"
+#include "backends/hdf5/metadata/type_notes.h"
 #include "model/float_attributes.h"
 #include "model/json.h"
 
@@ -38,8 +39,13 @@ bool is_kept(std::string_view name, const AttributeRules& rules) {
 // Builds the new value of one attribute; `old` is the existing attribute, if any.
 class ValueBuilder {
  public:
-  ValueBuilder(const AttributeRules& rules, hid_t old, const Attribute& attribute)
-      : rules_(rules), old_(old), json_(attribute.value), given_(attribute.type), dims_(depth_of(json_)) {
+  ValueBuilder(const AttributeRules& rules, hid_t old, const Attribute& attribute, const Json& stored_type = {})
+      : rules_(rules),
+        old_(old),
+        json_(attribute.value),
+        given_(attribute.type),
+        stored_(make_described(stored_type)),
+        dims_(depth_of(json_)) {
     if (old_ < 0) return;
     old_type_ = Handle(H5Aget_type(old_));
     old_space_ = Handle(H5Aget_space(old_));
@@ -47,7 +53,7 @@ class ValueBuilder {
 
   Result<AttributeChange::Value> build() {
     Result<> made = check();
-    if (made && !keep_type()) made = make_anew();
+    if (made && !make_stored() && !keep_type()) made = make_anew();
     const bool was_compound = old_type_ && H5Tget_class(old_type_.get()) == H5T_COMPOUND;
     const bool may_be_text = json_.is_structured() || is_large_integer(json_);
     if (!made && made.error().code == EINVAL && may_be_text && !was_compound) made = make_json_text();
@@ -111,6 +117,23 @@ class ValueBuilder {
     if (H5Tis_variable_str(type) > 0) return;
     if (H5Tget_strpad(type) == H5T_STR_NULLTERM && !rules_.netcdf) ++longest;
     H5Tset_size(type, std::max<size_t>(longest, 1));
+  }
+
+  // A value of the type that it had in another file; false if it is not known, or the value does not fit.
+  bool make_stored() {
+    if (!stored_) return false;
+    const size_t inner = json_.is_null() ? 0 : lists_in(stored_.get());
+    if (dims_.size() < inner) return false;
+    const std::span dims = std::span(dims_).first(json_.is_null() ? 0 : dims_.size() - inner);
+    value_.type = Handle(H5Tcopy(stored_.get()));
+    value_.memory = Handle(H5Tget_native_type(value_.type.get(), H5T_DIR_ASCEND));
+    if (!value_.memory) value_.memory = Handle(H5Tcopy(value_.type.get()));
+    if (encode(dims)) {
+      set_shape(dims);
+      return true;
+    }
+    value_ = {};
+    return false;
   }
 
   bool keep_type() {
@@ -256,6 +279,7 @@ class ValueBuilder {
   hid_t old_;
   const Json& json_;
   const std::string& given_;  // Attribute::type
+  const Handle stored_;       // Attribute::stored_type
   Dims dims_;
   Handle old_type_;
   Handle old_space_;
@@ -277,12 +301,19 @@ Result<AttributeChange> AttributeChange::prepare(hid_t holder, const AttributeRu
     change.old_header_ = header_version(holder) < 2;
   }
   const std::set<std::string> as_json = change.as_json_;
+  const auto types = std::ranges::find(set, kStoredTypes, &Attribute::name);
+  const Json stored = types == set.end() ? Json() : parse_stored_types(types->value);
+  const Json stored_types = member(stored, "attributes");
   for (const std::string& name : remove)
     if (name != kFloatAttributes) CODECFS_TRY(change.remove(name));
   std::vector<Attribute> meant(set.begin(), set.end());
   restore_floats(meant);
   for (Attribute& attribute : meant)
-    if (attribute.name != kJsonAttributes) CODECFS_TRY(change.set(std::move(attribute)));
+    if (attribute.name != kJsonAttributes &&
+        (attribute.name != kStoredTypes || (rules.group && stored.contains("type")))) {
+      const Json stored_type = member(stored_types, attribute.name);
+      CODECFS_TRY(change.set(std::move(attribute), stored_type));
+    }
   for (const Attribute& attribute : set)
     if (attribute.name == kJsonAttributes) change.take_json_names(attribute.value);
   CODECFS_TRY(change.list_json(as_json));
@@ -337,7 +368,7 @@ Result<> AttributeChange::list_json(const std::set<std::string>& before) {
   return {};
 }
 
-Result<> AttributeChange::set(Attribute attribute) {
+Result<> AttributeChange::set(Attribute attribute, const Json& stored_type) {
   const std::string& name = attribute.name;
   if (name == "_ARRAY_DIMENSIONS" && !rules_.group)
     return fail(EINVAL, "{}: \"{}\" is {}, not a name for each dimension: HDF5 has no form for it", object_, name,
@@ -365,7 +396,7 @@ Result<> AttributeChange::set(Attribute attribute) {
                      !(*attribute.value)[0].is_structured();
     if (one && same_value(*shown, (*attribute.value)[0])) return {};
   }
-  auto value = ValueBuilder(rules_, old.get(), attribute).build();
+  auto value = ValueBuilder(rules_, old.get(), attribute, stored_type).build();
   if (!value) return fail(value.error().code, "{}: attribute \"{}\": {}", object_, name, value.error().reason);
   value->name = old ? *raw : unescape_attribute_name(name);
   value->replaces = static_cast<bool>(old);

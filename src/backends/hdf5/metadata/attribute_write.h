@@ -59,7 +59,7 @@ class AttributeChange {
     bool is_json = false;           // the value is JSON text
   };
 
-  Result<> set(Attribute attribute);
+  Result<> set(Attribute attribute, const Json& stored_type);
   Result<> remove(const std::string& name);
   void take_json_names(const Json& list);
   Result<> list_json(const std::set<std::string>& before);

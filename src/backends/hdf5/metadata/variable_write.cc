@@ -11,6 +11,8 @@
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/tree_write.h"
 #include "backends/hdf5/metadata/type_make.h"
+#include "backends/hdf5/metadata/type_map.h"
+#include "backends/hdf5/metadata/type_notes.h"
 #include "base/endian.h"
 #include "model/json.h"
 #include "model/limits.h"
@@ -125,6 +127,18 @@ std::vector<Extent> extents_of(const Variable& variable) {
   return extents;
 }
 
+// The type that the variable had in another HDF5 file; invalid if it is not known, or views would show it as another.
+Handle type_noted(const Variable& variable) {
+  const auto types = std::ranges::find(variable.attributes, kStoredTypes, &Attribute::name);
+  if (types == variable.attributes.end()) return Handle();
+  Handle type = make_described(member(parse_stored_types(types->value), "type"));
+  if (!type) return Handle();
+  const auto mapped = map_type(type.get());
+  const bool is_text = variable.type.kind == TypeKind::object;
+  if (!mapped || mapped->unreadable || !mapped->shape.empty() || mapped->text != is_text) return Handle();
+  return is_text || mapped->type == variable.type ? std::move(type) : Handle();
+}
+
 }  // namespace
 
 // A checked new dataset, ready to be created.
@@ -157,6 +171,7 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
   NewDataset made;
   CODECFS_ASSIGN(made.link, place_for_variable(group, name, made.replaced));
   CODECFS_ASSIGN(made.type, make_type(variable.type, variable.object_codec, variable.zarr3_type));
+  if (Handle noted = type_noted(variable)) made.type = std::move(noted);
   CODECFS_ASSIGN(made.space, make_space(variable));
   CODECFS_ASSIGN(made.properties, make_properties(made.type.get(), variable, made.chain));
 

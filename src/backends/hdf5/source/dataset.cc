@@ -14,6 +14,8 @@
 #include "backends/hdf5/library/stored_enum.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/shape_facts.h"
+#include "backends/hdf5/metadata/type_make.h"
+#include "backends/hdf5/metadata/type_notes.h"
 #include "base/endian.h"
 #include "model/json.h"
 
@@ -71,6 +73,13 @@ std::vector<std::byte> fill_attribute(hid_t dataset, const MappedType& mapped) {
   return element;
 }
 
+// Variable::stored_type.
+JsonValue stored_type_of(hid_t type, const MappedType& mapped) {
+  if (mapped.unreadable || !mapped.shape.empty() || H5Tget_class(type) == H5T_FLOAT) return {};
+  const auto made = make_type(mapped.type, mapped.text ? Json{{"id", "vlen-utf8"}} : Json());
+  return made && H5Tequal(made->get(), type) > 0 ? JsonValue() : JsonValue(describe_type(type));
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Dataset>> Dataset::open(SourceFile& file, Handle dataset, uint64_t address, std::string name) {
@@ -124,6 +133,7 @@ Result<> Dataset::read_facts() {
   facts_.ended_strings = mapped_.ended;
   facts_.unreadable = mapped_.unreadable;
   if (mapped_.tell) facts_.type_text = type_text(type.get());
+  facts_.stored_type = stored_type_of(type.get(), mapped_);
   if (mapped_.text) facts_.object_codec = Json{{"id", "vlen-utf8"}};
 
   switch (H5Pget_layout(properties.get())) {

@@ -1,0 +1,20 @@
+#pragma once
+// HDF5 datatypes as JSON, for copies in formats that do not have them (kStoredTypes). The inverse makes a type of JSON
+// that any program may have changed. All calls under a LibraryLock.
+
+#include "backends/hdf5/library/handle.h"
+#include "model/json.h"
+
+namespace codecfs::hdf5 {
+
+/// A number is its dtype ("<i4"); other types are objects:
+///   {"string": SIZE or null, "pad": "null", "zero" or "space", "utf8": BOOL}   null: of variable length
+///   {"enum": [[NAME, VALUE], ...], "of": TYPE}   {"bits": SIZE}   {"opaque": SIZE, "tag": TEXT}
+///   {"array": [LENGTH, ...], "of": TYPE}   {"sequence": TYPE}
+///   {"compound": SIZE, "members": [[NAME, OFFSET, TYPE], ...]}
+/// Null if the type has no such form (references, unusual numbers), or is not the same after make_described().
+Json describe_type(hid_t type);
+/// Invalid if the JSON describes none.
+Handle make_described(const Json& described);
+
+}  // namespace codecfs::hdf5

@@ -1,0 +1,141 @@
+"""Types that only HDF5 has come back when a file is converted to Zarr and back: h5py compares the types of all attributes and
+datasets. zarr-python reads the store between, as before."""
+import json
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+
+from conftest import CODECFS
+
+
+def convert(*words):
+    done = subprocess.run([CODECFS, "convert", *map(str, words)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def text_type(size, pad, utf8=False):
+    kind = h5py.h5t.TypeID.copy(h5py.h5t.C_S1)
+    kind.set_size(h5py.h5t.VARIABLE if size is None else size)
+    kind.set_strpad(pad)
+    kind.set_cset(h5py.h5t.CSET_UTF8 if utf8 else h5py.h5t.CSET_ASCII)
+    return kind
+
+
+def low_level(item, name, kind, data):
+    space = h5py.h5s.create(h5py.h5s.SCALAR)
+    attribute = h5py.h5a.create(item.id, name.encode(), kind, space)
+    attribute.write(np.array(data, "S6"), kind)
+
+
+def fill_attributes(item):
+    for code in "i1", "u1", "<i2", ">i4", "u8", "<f4", ">f8", "f2":
+        item.attrs[f"number {code}"] = np.array(3, code)
+        item.attrs[f"numbers {code}"] = np.array([1, 2], code)
+    item.attrs["bytes"], item.attrs["list of bytes"] = np.bytes_(b"abc"), np.array([b"a", b"bcd"])
+    item.attrs["text"], item.attrs["texts"] = "tëxt", ["a", "bé"]
+    item.attrs.create("ascii", "abc", dtype=h5py.string_dtype("ascii"))
+    item.attrs.create("fixed utf8", "é".encode(), dtype=h5py.string_dtype("utf-8", 5))
+    low_level(item, "spaces", text_type(6, h5py.h5t.STR_SPACEPAD), b"ab    ")
+    low_level(item, "zero", text_type(6, h5py.h5t.STR_NULLTERM), b"ab")
+    item.attrs.create("enum", 2, dtype=h5py.enum_dtype({"A": 0, "B": 2}, basetype="i2"))
+    item.attrs["flag"], item.attrs["flags"] = True, [True, False]
+    item.attrs["record"] = np.array((1, 2.5, b"x"), [("i", "<i4"), ("f", "<f8"), ("s", "S3")])
+    item.attrs["complex"] = np.complex64(1 + 2j)
+    item.attrs.create("sequences", np.array([np.array([1, 2]), np.array([3])], object), dtype=h5py.vlen_dtype("i4"))
+    item.attrs["nothing"] = h5py.Empty("i2")
+    item.attrs["five"], item.attrs["one five"], item.attrs["table"] = 5, [5], np.eye(2, dtype="f4")
+
+
+def make(path):
+    with h5py.File(path, "w") as f:
+        fill_attributes(f)
+        fill_attributes(f.create_group("group"))
+        fill_attributes(f.create_dataset("data", data=np.arange(6), chunks=(4,)))
+        f.create_dataset("enum", data=[0, 2, 2], dtype=h5py.enum_dtype({"A": 0, "B": 2}, basetype="<u2"))
+        f.create_dataset("words", data=["a", "b"], dtype=h5py.string_dtype("ascii"))
+        f.create_dataset("fixed", data=["é".encode(), b"b"], dtype=h5py.string_dtype("utf-8", 4))
+        f.create_dataset("records", data=np.zeros(3, [("e", h5py.enum_dtype({"A": 0, "B": 2})), ("b", "?"), ("s", "S2")]))
+        space = h5py.h5s.create_simple((4,))
+        bits = h5py.h5d.create(f.id, b"bits", h5py.h5t.STD_B8LE, space)
+        bits.write(h5py.h5s.ALL, h5py.h5s.ALL, np.arange(4, dtype="u1"), mtype=h5py.h5t.NATIVE_B8)
+
+
+def contents(path):
+    """By path: the type of a dataset, and type, shape and value of each attribute."""
+    found = {}
+
+    def plain(value):
+        return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+    def visit(name, item):
+        attributes = {}
+        for key in sorted(item.attrs):
+            attribute = item.attrs.get_id(key)
+            value = item.attrs[key]
+            if key == "sequences":
+                value = [part.tolist() for part in value]
+            attributes[key] = (attribute.get_type(), attribute.get_space().get_simple_extent_type(), attribute.shape,
+                               "empty" if isinstance(value, h5py.Empty) else plain(value))
+        found[name] = (item.id.get_type() if isinstance(item, h5py.Dataset) else None, attributes)
+
+    with h5py.File(path, "r") as f:
+        visit("/", f)
+        f.visititems(visit)
+        found = {name: (kind and kind.encode(), {key: (one[0].encode(), *one[1:]) for key, one in attributes.items()})
+                 for name, (kind, attributes) in found.items()}
+    return found
+
+
+def same_type(one, other):
+    """Of encoded types: an encoding has a version, too."""
+    return one == other or (one and other and h5py.h5t.decode(one).equal(h5py.h5t.decode(other)))
+
+
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "zip"])
+def test_types_of_hdf5_come_back_from_zarr(tmp_path, form):
+    source, store, back = tmp_path / "a.h5", tmp_path / f"a.{form}", tmp_path / "b.h5"
+    make(source)
+    convert("--format", form, source, store)
+    convert(store, back)
+    one, other = contents(source), contents(back)
+    assert one.keys() == other.keys()
+    for name in one:
+        assert same_type(one[name][0], other[name][0]), name
+        assert one[name][1].keys() == other[name][1].keys(), name
+        for key, attribute in one[name][1].items():
+            assert same_type(attribute[0], other[name][1][key][0]), (name, key)
+            assert attribute[1:] == other[name][1][key][1:], (name, key)
+    if form == "zarr":
+        group = zarr.open_group(str(store), "r")
+        assert group["enum"][...].tolist() == [0, 2, 2] and group["data"].attrs["bytes"] == "abc"
+    done = subprocess.run([CODECFS, "compare", source, store], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_a_new_file_gets_anyway_is_not_noted(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f.attrs["title"], f.attrs["count"], f.attrs["ratio"], f.attrs["flag"], f.attrs["words"] = "a", 1, 2.5, True, ["a", "b"]
+        f["data"], f["text"], f["flags"] = np.arange(3, dtype="i2"), ["a", "b"], [True]
+    convert("--format", "zarr", tmp_path / "a.h5", tmp_path / "a.zarr")
+    for path in (tmp_path / "a.zarr").rglob(".zattrs"):
+        assert "_nc_hdf5_types" not in json.loads(path.read_text()), path
+
+
+@pytest.mark.parametrize("types", [
+    "no JSON", "[1]", '{"attributes": 5, "type": []}', '{"attributes": {"a": "<i1"}}', '{"type": "<f8"}',
+    '{"attributes": {"a": {"string": 1e30}}}', '{"type": {"compound": 8, "members": [["a", 7, "<i4"]]}}',
+    '{"attributes": {"a": {"array": [4294967296, 4294967296], "of": "<i8"}}}', '{"attributes": {"a": {"enum": [["A", 300]], "of": "<i1"}}}',
+    '{"attributes": {"a": ' + '{"sequence": ' * 100 + '"<i4"' + "}" * 102, '{"type": {"enum": [["A", 1]], "of": "<i2"}}'])
+def test_types_that_do_not_fit_are_ignored(tmp_path, types):
+    group = zarr.open_group(str(tmp_path / "a.zarr"), "w")
+    array = group.create_dataset("v", data=np.arange(4, dtype="i4"))
+    for item in group, array:
+        item.attrs["a"], item.attrs["_nc_hdf5_types"] = 300, types
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5", "r") as f:
+        assert f["v"][...].tolist() == [0, 1, 2, 3] and f["v"].dtype == "i4"
+        assert f["v"].attrs["a"] == 300 and "_nc_hdf5_types" not in f["v"].attrs
+        assert f.attrs["a"] == 300
