@@ -27,8 +27,8 @@ Json with_floats(const Json& value);
 /// What kFloatAttributes lists; empty if there is no such attribute, or it has another value.
 std::set<std::string> float_attributes(std::span<const Attribute> attributes);
 
-/// Replaces numbers by texts in all attributes but `except`, and lists the attributes. One that also has such a text that
-/// is no number stays as it is. `attributes` may have a list already.
+/// Replaces numbers by texts in all attributes but `except`, and lists the attributes. One that also has such a text
+/// that is no number stays as it is. `attributes` may have a list already.
 void tell_floats(std::vector<Attribute>& attributes, std::string_view except);
 /// The reverse: the texts are numbers, and there is no list.
 void restore_floats(std::vector<Attribute>& attributes);
