@@ -103,6 +103,22 @@ def test_v3_names_of_chunks_and_dimensions_that_hdf5_lacks(tmp_path):
         assert [d[0].name for d in f["two"].dims] == ["/y", "/x"] and not any(map(len, f["dots"].dims))
 
 
+def test_a_fill_text_of_v3_marks_nothing(tmp_path):
+    """Beside shards, for which conversions read the view of v2: xarray would take empty texts for missing ones."""
+    write_group(tmp_path / "a.zarr")
+    texts = np.array(["a", "", "b"], object)
+    write_array(tmp_path / "a.zarr/text", texts, (3,), [named("vlen-utf8")], "string", "", "")
+    write_array(tmp_path / "a.zarr/other", texts, (2,), [named("vlen-utf8")], "string", "x", "x", attributes={"_FillValue": "x"})
+    inner = [LITTLE]
+    write_array(tmp_path / "a.zarr/shards", np.arange(8, dtype="<i4"), (4,), [named(
+        "sharding_indexed", chunk_shape=[2], codecs=inner, index_codecs=[LITTLE, named("crc32c")])], "int32", 0, 0)
+    run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert "_FillValue" not in f["text"].attrs and [t.decode() for t in f["text"][...]] == list(texts)
+        assert "_FillValue" in f["other"].attrs and (f["shards"][...] == np.arange(8)).all()
+    run("compare", tmp_path / "a.zarr", tmp_path / "b.h5")
+
+
 LARGE = {"large": 2**70, "negative": -2**64, "list": [1, 2**65], "object": {"a": [2**64, {"b": -2**63 - 1}]}, "most": 2**64 - 1,
          "float": 1e20, "deep": json.loads("[" * 200 + "1" + "]" * 200)}
 

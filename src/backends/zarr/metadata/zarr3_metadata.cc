@@ -147,7 +147,9 @@ Result<> parse_fill(const Json& json, const Zarr3Type& type, Array& array) {
   if (!fill) return blame(fill.error());
   variable.fill = std::move(*fill);
   if (type.type.kind == TypeKind::object) {
+    const auto is_mark = [](const Attribute& attribute) { return attribute.name == kFillAttribute; };
     if (given->is_string()) variable.fill_value = *given;
+    variable.is_fill_unmarked = std::ranges::none_of(variable.attributes, is_mark);
     return {};
   }
   if (marks_missing(variable)) variable.fill_value = fill_json(variable.type, variable.fill);
