@@ -1,8 +1,9 @@
 #pragma once
 // `codecfs convert`: copies a dataset into a new one of another format, or of the same one with other filters. The
 // result is the same as that of `cp -r` from an encoded view of a mount into a directory (but only the root has
-// consolidated metadata), or into the same view of a mount of the new dataset: stored bytes are passed through where
-// the formats share the codecs, else each chunk is decoded and encoded. From HDF5 to HDF5 see convert_file.h.
+// consolidated metadata, and types that Zarr does not have are noted: kStoredTypes), or into the same view of a mount
+// of the new dataset: stored bytes are passed through where the formats share the codecs, else each chunk is decoded
+// and encoded. From HDF5 to HDF5 see convert_file.h.
 
 #include <cstdint>
 #include <functional>

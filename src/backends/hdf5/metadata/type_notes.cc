@@ -40,7 +40,7 @@ Json described_number(hid_t type) {
 
 Json described_string(hid_t type) {
   const H5T_str_t pad = H5Tget_strpad(type);
-  const auto* const known = std::ranges::find(kPads, pad, &std::pair<H5T_str_t, const char*>::first);
+  const auto known = std::ranges::find_if(kPads, [&](const auto& one) { return one.first == pad; });
   if (known == kPads.end()) return {};
   const Json size = H5Tis_variable_str(type) > 0 ? Json() : Json(H5Tget_size(type));
   return {{"string", size}, {"pad", known->second}, {"utf8", H5Tget_cset(type) == H5T_CSET_UTF8}};
