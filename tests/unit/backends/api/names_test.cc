@@ -181,7 +181,8 @@ TEST(Names, OfAttributesAreEscapedReversibly) {
   }
 }
 
-// What HDF5 calls "d\xE9 bit" has the file name "d%E9 bit". That is the key of its copy in Zarr, whose file name is another.
+// What HDF5 calls "d\xE9 bit" has the file name "d%E9 bit". That is the key of its copy in Zarr, whose file name is
+// another.
 TEST(Names, ACopyTellsTheNameBefore) {
   for (const char* name : {"d\xE9 bit", "d%E9 bit", "plain", "100%", "", ".zarray", "a/b"}) {
     const std::string shown = escape_name(name);
