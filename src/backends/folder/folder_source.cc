@@ -68,7 +68,7 @@ class FolderSource final : public DatasetCalls {
     CODECFS_ASSIGN(const Object object, ids_.get(id));
     if (object.dataset != nullptr) {
       CODECFS_ASSIGN(std::vector<Entry> members, DatasetCalls::list(id));
-      for (Entry& member : members) CODECFS_TRY(lead_to_target(id, object, member));
+      for (Entry& member : members) CODECFS_TRY(lead_to_target(object, member));
       return members;
     }
     if (object.kind != EntryKind::folder) return fail(ENOTDIR, "{}: is not a folder", object.name);
@@ -84,7 +84,7 @@ class FolderSource final : public DatasetCalls {
     CODECFS_ASSIGN(const Object object, ids_.get(id));
     if (object.dataset != nullptr) {
       CODECFS_ASSIGN(Entry member, DatasetCalls::find(id, name));
-      CODECFS_TRY(lead_to_target(id, object, member));
+      CODECFS_TRY(lead_to_target(object, member));
       return member;
     }
     if (object.kind != EntryKind::folder) return fail(ENOTDIR, "{}: is not a folder", object.name);
@@ -155,7 +155,7 @@ class FolderSource final : public DatasetCalls {
 
   /// An external link of HDF5 leads to its object if the file is in this folder, where HDF5 looks for it: beside the
   /// file of the link, or at its absolute path. Others stay as they are.
-  Result<> lead_to_target(ObjectId group, const Object& object, Entry& link) {
+  Result<> lead_to_target(const Object& object, Entry& link) {
     if (link.kind != EntryKind::symlink || !link.target.starts_with(kExternalLink)) return {};
     const std::string_view text = std::string_view(link.target).substr(kExternalLink.size());
     const size_t colon = std::min(text.rfind(":/"), text.rfind(':'));
