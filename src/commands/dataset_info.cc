@@ -141,9 +141,9 @@ std::string filters_text(const std::vector<FilterStage>& filters) {
 }
 
 std::string type_text(const Variable& variable) {
+  if (!variable.zarr3_type.empty()) return variable.zarr3_type;
   // libhdf5 has no name for integers with padding.
   if (!variable.type_text.empty() && !variable.type_text.starts_with("undefined")) return one_line(variable.type_text);
-  if (!variable.zarr3_type.empty()) return variable.zarr3_type;
   if (variable.type.kind == TypeKind::object)
     if (const Json& codec = variable.object_codec; codec.is_object() && codec.value("id", "") == "vlen-utf8")
       return "string";

@@ -107,3 +107,8 @@ def test_an_array_of_v3_is_created_in_hdf5(mount, tmp_path):
         (m.path / "b/zarr.json").write_text(json.dumps({**array, "data_type": "float8_e4m3fn"}))
     m.close()
     assert values(path, "a").tolist() == [1.5] * 4
+
+
+def test_info_has_the_names(source):
+    types = {one["path"]: one["type"] for one in json.loads(run("info", "--json", source))["variables"]}
+    assert all(types["/" + name] == name for name in FORMATS) and "float8" not in types["/bias"]

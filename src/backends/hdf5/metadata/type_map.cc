@@ -149,6 +149,7 @@ class Mapper {
     if (!part || !is_ieee_float(part.get()) || H5Tget_size(part.get()) < 4) return;
     mapped.type.kind = TypeKind::complex;
     mapped.type.order = order_of(part.get(), mapped.type.size / 2);
+    mapped.tell = false;
   }
 
   static void string(hid_t type, MappedType& mapped) {
