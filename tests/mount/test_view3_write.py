@@ -326,7 +326,7 @@ def test_what_is_no_array_is_refused_at_the_call(mount, hdf5):
     good = array_metadata(DATA, CHUNKS)
     sharding = {"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "codecs": ["bytes"]}}
     for changes, reason in [({"codecs": [good["codecs"][0], ZSTD]}, "view/encoded3"), ({"codecs": [sharding]}, "shards"),
-                            ({"chunk_key_encoding": {"name": "v2"}}, "c/0/1"), ({"data_type": "float8_e5m2"}, "float8_e5m2"),
+                            ({"chunk_key_encoding": {"name": "v2"}}, "c/0/1"), ({"data_type": "float8_e5m2fnuz"}, "float8_e5m2fnuz"),
                             ({"surprise": 1}, "surprise")]:
         text = json.dumps({**good, **changes}).encode()
         refused(errno.EINVAL, lambda text=text: put(m.path / DECODED / "v/zarr.json", text))
@@ -415,6 +415,6 @@ def test_types_that_numpy_lacks_are_kept_in_a_store_of_v3(mount, tmp_path, name)
 def test_types_that_numpy_lacks_are_refused_elsewhere(mount, source):
     m = mount(source)
     metadata = array_metadata(DATA, CHUNKS)
-    metadata["data_type"] = "bfloat16"
+    metadata["data_type"] = "float8_e5m2fnuz"
     refused(errno.EINVAL, lambda: put(m.path / DECODED / "v/zarr.json", json.dumps(metadata).encode()))
     assert "Zarr v3 store" in m.messages()

@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kMaxDepth = 32;
 constexpr uint64_t kMaxSize = uint64_t{16} << 20;  // bytes of an element
+constexpr size_t kMaxMembers = 10'000;             // libhdf5 compares each name with all others
 constexpr std::array<std::pair<H5T_str_t, const char*>, 3> kPads{
     {{H5T_STR_NULLTERM, "zero"}, {H5T_STR_NULLPAD, "null"}, {H5T_STR_SPACEPAD, "space"}}};
 
@@ -140,7 +141,8 @@ Handle made_string(const Json& json) {
 
 Handle made_enum(const Json& json, int depth) {
   const Handle base = made(member(json, "of"), depth + 1);
-  if (!base || H5Tget_class(base.get()) != H5T_INTEGER || !json["enum"].is_array()) return Handle();
+  if (!base || H5Tget_class(base.get()) != H5T_INTEGER || !json["enum"].is_array() || json["enum"].size() > kMaxMembers)
+    return Handle();
   Handle type(H5Tenum_create(base.get()));
   for (const Json& one : json["enum"]) {
     const std::string* name = one.is_array() && one.size() == 2 ? name_in(one[0]) : nullptr;
@@ -159,7 +161,7 @@ Handle made_enum(const Json& json, int depth) {
 Handle made_compound(const Json& json, int depth) {
   const auto size = size_in(json["compound"]);
   const Json members = member(json, "members");
-  if (!size || !members.is_array() || members.empty()) return Handle();
+  if (!size || !members.is_array() || members.empty() || members.size() > kMaxMembers) return Handle();
   Handle type(H5Tcreate(H5T_COMPOUND, *size));
   for (const Json& one : members) {
     const std::string* name = one.is_array() && one.size() == 3 ? name_in(one[0]) : nullptr;
@@ -229,6 +231,12 @@ Json describe_type(hid_t type) {
   if (json.is_null()) return json;
   const Handle again = make_described(json);
   return again && H5Tequal(again.get(), type) > 0 ? json : Json();
+}
+
+JsonValue stored_type_of(hid_t type, const MappedType& mapped) {
+  if (mapped.unreadable || !mapped.shape.empty() || H5Tget_class(type) == H5T_FLOAT) return {};
+  const auto made = make_type(mapped.type, mapped.text ? Json{{"id", "vlen-utf8"}} : Json());
+  return made && H5Tequal(made->get(), type) > 0 ? JsonValue() : JsonValue(describe_type(type));
 }
 
 Handle make_described(const Json& json) { return made(json, 0); }

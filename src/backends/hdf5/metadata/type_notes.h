@@ -3,6 +3,7 @@
 // that any program may have changed. All calls under a LibraryLock.
 
 #include "backends/hdf5/library/handle.h"
+#include "backends/hdf5/metadata/type_map.h"
 #include "model/json.h"
 
 namespace codecfs::hdf5 {
@@ -14,6 +15,8 @@ namespace codecfs::hdf5 {
 ///   {"compound": SIZE, "members": [[NAME, OFFSET, TYPE], ...]}
 /// Null if the type has no such form (references, unusual numbers), or is not the same after make_described().
 Json describe_type(hid_t type);
+/// Variable::stored_type of a variable of this type, which is mapped as `mapped`.
+JsonValue stored_type_of(hid_t type, const MappedType& mapped);
 /// Invalid if the JSON describes none.
 Handle make_described(const Json& described);
 

@@ -13,6 +13,7 @@
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/shape_facts.h"
 #include "backends/hdf5/metadata/type_map.h"
+#include "backends/hdf5/metadata/type_notes.h"
 #include "model/json.h"
 
 namespace codecfs::hdf5 {
@@ -192,6 +193,7 @@ const OverviewReader::KnownType* OverviewReader::type_of(Bytes encoded) {
   auto mapped = map_type(decoded.get());
   if (!mapped) return nullptr;
   found.emplace();
+  found->stored_type = stored_type_of(decoded.get(), *mapped);
   found->type = std::move(mapped->type);
   found->shape = std::move(mapped->shape);
   found->ended = std::move(mapped->ended);
@@ -321,6 +323,7 @@ std::optional<VariableSummary> OverviewReader::summary(uint64_t address, const s
   facts->unreadable = type->unreadable;
   facts->type_text = type->type_text;
   facts->zarr3_type = type->zarr3_name;
+  facts->stored_type = type->stored_type;
   if (type->text) facts->object_codec = Json{{"id", "vlen-utf8"}};
   facts->storage = dataset->layout.storage;
   facts->filters = dataset->filters;

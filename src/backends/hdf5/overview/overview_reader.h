@@ -46,6 +46,7 @@ class OverviewReader {
     std::optional<Error> unreadable;
     std::string type_text;
     std::string zarr3_name;
+    JsonValue stored_type;
     uint64_t bytes = 0;         // in memory
     uint64_t stored_bytes = 0;  // in the file
   };

@@ -14,7 +14,6 @@
 #include "backends/hdf5/library/stored_enum.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/shape_facts.h"
-#include "backends/hdf5/metadata/type_make.h"
 #include "backends/hdf5/metadata/type_notes.h"
 #include "base/endian.h"
 #include "model/json.h"
@@ -71,13 +70,6 @@ std::vector<std::byte> fill_attribute(hid_t dataset, const MappedType& mapped) {
   if (H5Aread(attribute.get(), base.get(), element.data()) < 0) return {};
   element.resize(mapped.type.size);
   return element;
-}
-
-// Variable::stored_type.
-JsonValue stored_type_of(hid_t type, const MappedType& mapped) {
-  if (mapped.unreadable || !mapped.shape.empty() || H5Tget_class(type) == H5T_FLOAT) return {};
-  const auto made = make_type(mapped.type, mapped.text ? Json{{"id", "vlen-utf8"}} : Json());
-  return made && H5Tequal(made->get(), type) > 0 ? JsonValue() : JsonValue(describe_type(type));
 }
 
 }  // namespace
