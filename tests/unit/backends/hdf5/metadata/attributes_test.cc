@@ -47,8 +47,9 @@ TEST_F(Hdf5Attributes, NewOnesInNetcdf) {
   EXPECT_GOOD(set("v", "yes", "true"));
   EXPECT_GOOD(set("", "title", "\"\\u00e9t\\u00e9\""));
   const std::string expected =
-      R"({"units": "K", "empty": "", "integer": 5, "large": 18446744073709551615, "fraction": 0.1, "nan": NaN, )"
-      R"("list": [1, 2, -3], "mixed": [1.0, 2.5, -Infinity], "texts": ["a", "\u00e9", ""], "yes": 1, )"
+      R"({"units": "K", "empty": "", "integer": 5, "large": 18446744073709551615, "fraction": 0.1, "nan": "NaN", )"
+      R"("list": [1, 2, -3], "mixed": [1.0, 2.5, "-Infinity"], "texts": ["a", "\u00e9", ""], "yes": 1, )"
+      R"("_codecfs_float_attributes": "[\"mixed\", \"nan\"]", )"
       R"("_codecfs_phony_dimensions": "[\"phony_dim_0\"]"})";
   EXPECT_EQ(shown("v"), expected);
   reopen();
