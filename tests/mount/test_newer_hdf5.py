@@ -90,7 +90,8 @@ FILES = {
     "complex.h5": ({"/z", "/good"}, "datatype version 5"),
 }
 
-pytestmark = pytest.mark.skipif(h5py.version.hdf5_version_tuple >= (1, 12, 0), reason="this libhdf5 may read them")
+HDF5 = re.search(r"libhdf5 (\d+)\.(\d+)", subprocess.run([CODECFS, "--version"], capture_output=True, text=True, check=True).stdout)
+pytestmark = pytest.mark.skipif(tuple(map(int, HDF5.groups())) >= (1, 12), reason="this libhdf5 reads them: test_hdf5_2")
 
 
 @pytest.fixture(scope="module")

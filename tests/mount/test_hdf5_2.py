@@ -1,0 +1,97 @@
+"""A codecfs with HDF5 2.x (the portable program) reads and writes what Debian 12's libhdf5 cannot read: see test_newer_hdf5. h5py of
+PyPI, with an HDF5 2.x of its own, made the files and is the judge; Debian's h5py reads the new files."""
+import json
+import re
+import shutil
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+
+from conftest import CODECFS
+from test_newer_hdf5 import HDF5, MAKE, READ
+from venvs import python_of
+
+pytestmark = pytest.mark.skipif(int(HDF5[1]) < 2, reason=f"codecfs with {HDF5[0]}")
+
+TELL = """
+import h5py, json, sys
+told = {}
+def tell(name, item):
+    if isinstance(item, h5py.Dataset) and item.dtype.kind != "O":
+        told[name] = str(item[...].tolist())
+with h5py.File(sys.argv[1]) as f:
+    f.visititems(tell)
+print(json.dumps(told))
+"""
+FILES = ["types.h5", "attributes.h5", "removed.h5", "dense.h5", "committed.h5", "virtual.h5", "layout.h5", "complex.h5"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    subprocess.run([python_of("hdf5plugin"), "-c", MAKE, folder], check=True, timeout=120)
+    return folder
+
+
+def run(*words, code=0):
+    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, (words, done.returncode, done.stdout[-1000:], done.stderr[-1000:])
+    return done.stdout
+
+
+def told_by_h5py(path):
+    done = subprocess.run([python_of("hdf5plugin"), "-c", TELL, path], check=True, capture_output=True, timeout=120)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_values_are_those_of_h5py(made, mount, name):
+    want = told_by_h5py(made / name)
+    assert "good" in want
+    root = zarr.open_group(str(mount(made / name, "ro").path), mode="r")
+    for path, values in want.items():
+        shown = root[path][...]
+        if shown.dtype.kind == "V":
+            assert str([tuple(row) for row in shown.tolist()]) == values, path
+        else:
+            assert str(shown.tolist()) == values, path
+    run("verify", made / name)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_copies_are_read_by_hdf5_1_10(made, tmp_path, name):
+    """What is made anew has no newer form than it needs."""
+    if name != "virtual.h5":
+        run("convert", "--skip-unsupported", made / name, tmp_path / "a.zarr")
+        run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+        want = told_by_h5py(made / name)
+        with h5py.File(tmp_path / "b.h5") as file:  # Debian's
+            file.visititems(lambda path, item: item[...] if isinstance(item, h5py.Dataset) else dict(item.attrs))
+            assert file["good"][:].tolist() == list(range(12))
+            for path in set(want) & {"z", "truth", "colour"}:
+                assert str(file[path][...].tolist()) == want[path]
+
+
+@pytest.mark.parametrize("name", ["types.h5", "layout.h5", "complex.h5", "dense.h5"])
+def test_they_are_written_and_compacted(made, mount, tmp_path, name):
+    path = tmp_path / name
+    shutil.copy(made / name, path)
+    before = told_by_h5py(path)
+    there = mount(path)
+    (there.path / "good/1").write_bytes(np.array([7, 8, 9, 10], "<i4").tobytes())
+    subprocess.run(["setfattr", "-n", "user.unit", "-v", "m", there.path / "good"], check=True)
+    if name == "layout.h5":
+        (there.path / "packed/3").write_bytes(np.arange(10, dtype="<i8").tobytes())
+    there.close()
+    run("compact", path)
+    after = told_by_h5py(path)
+    subprocess.run([python_of("hdf5plugin"), "-c", READ, path], check=True, timeout=120)
+    assert after.pop("good") == str([0, 1, 2, 3, 7, 8, 9, 10, 8, 9, 10, 11]) and before.pop("good")
+    if name == "layout.h5":
+        assert after.pop("packed") != before.pop("packed")
+    assert after == before
+    assert re.search("unit", subprocess.run([python_of("hdf5plugin"), "-c", "import h5py, sys; print(dict(h5py.File(sys.argv[1])['good'].attrs))", path],
+                                            check=True, capture_output=True, text=True).stdout)
