@@ -91,9 +91,10 @@ class DatasetComparison {
   Result<Comparison> run() {
     std::map<std::string, Entry> ones;
     std::map<std::string, Entry> others;
-    // Names that Zarr cannot have are escaped in a copy.
-    CODECFS_TRY(collect(one_, is_zarr(one_) && !is_zarr(other_), ones));
-    CODECFS_TRY(collect(other_, is_zarr(other_) && !is_zarr(one_), others));
+    CODECFS_TRY(collect(one_, ones));
+    CODECFS_TRY(collect(other_, others));
+    if (is_zarr(one_) && !is_zarr(other_)) restore_names(ones, others);
+    if (is_zarr(other_) && !is_zarr(one_)) restore_names(others, ones);
     add_linked(one_, ones, others);
     add_linked(other_, others, ones);
     for (const auto& [path, entry] : others)
@@ -130,13 +131,25 @@ class DatasetComparison {
     return before;
   }
 
+  /// Names of HDF5 that Zarr cannot have are escaped in a copy.
+  static void restore_names(std::map<std::string, Entry>& copy, const std::map<std::string, Entry>& original) {
+    std::vector<std::pair<std::string, std::string>> changed;
+    for (const auto& [path, entry] : copy)
+      if (std::string before = path_before_copy(path); !original.contains(path) && original.contains(before))
+        changed.emplace_back(path, std::move(before));
+    for (auto& [path, before] : changed) {
+      auto node = copy.extract(path);
+      node.key() = std::move(before);
+      copy.insert(std::move(node));
+    }
+  }
+
   /// Groups and variables by path. Links are other names of these.
-  Result<> collect(Source& source, bool is_copy, std::map<std::string, Entry>& entries) {
+  Result<> collect(Source& source, std::map<std::string, Entry>& entries) {
     return walk(
         source,
         [&](const std::string& path, const Entry& entry) -> Result<> {
-          if (entry.kind == EntryKind::group || entry.kind == EntryKind::variable)
-            entries.emplace(is_copy ? path_before_copy(path) : path, entry);
+          if (entry.kind == EntryKind::group || entry.kind == EntryKind::variable) entries.emplace(path, entry);
           return interrupted ? Result<>(fail(ECANCELED, "interrupted")) : Result<>();
         },
         [&](const std::string& path, const Error& error) -> Result<> {

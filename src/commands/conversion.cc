@@ -88,11 +88,11 @@ std::unexpected<Error> Conversion::blame(Blame whom, Error error) {
 }
 
 /// The name for the target of what has this file name in the source. In Zarr, the key of what HDF5 has is its file
-/// name, as keys have no other bytes than UTF-8; and it becomes what it was in a copy in HDF5.
+/// name, as keys have no other bytes than UTF-8.
 std::string Conversion::name_in_copy(const std::string& name) const {
   Source& source = source_of(from_);
   const bool is_zarr = source.chains_for_numcodecs_in(source.root().object);
-  if (to_.is_hdf5()) return is_zarr ? name_before_copy(name) : name;
+  if (to_.is_hdf5()) return name;
   std::string key = is_zarr ? unescape_name(name).value_or(name) : name;
   if (!is_utf8(key)) key = name;
   return to_.takes_file_names() ? escape_name(key) : key;
