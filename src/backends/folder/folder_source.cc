@@ -166,8 +166,9 @@ class FolderSource final : public DatasetCalls {
     const std::optional<std::string> key =
         file.is_absolute() ? files_->key_of(file.lexically_normal().string()) : std::optional(beside.string());
     if (!key || key->empty() || key->starts_with("..")) return {};
-    CODECFS_ASSIGN(const auto found, files_->look(*key));
-    if (!found || (found->kind != EntryKind::group && found->kind != EntryKind::variable)) return {};
+    // One that cannot be looked at is led to: following the link gives its error, and the other members are listed.
+    const auto found = files_->look(*key);
+    if (found && (!*found || ((*found)->kind != EntryKind::group && (*found)->kind != EntryKind::variable))) return {};
 
     std::filesystem::path target = "/" + *key;
     for (const auto part : std::views::split(text.substr(colon + 1), '/'))
