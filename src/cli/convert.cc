@@ -47,11 +47,12 @@ class ConvertCommand final : public Command {
     parser.add_flag("--portable", portable_,
                     {.group = "Options", .text = "Zarr v3 with only the codecs that every reader has"});
     parser.add_flag("--resume", resume_, {.group = "Options", .text = "go on with an interrupted conversion"});
-    parser.add_values(
-        "--skip", skip_,
-        {.group = "Options", .text = "leave this variable or group out; may be repeated", .value = "PATH"});
+    parser.add_values("--skip", skip_,
+                      {.group = "Options",
+                       .text = "leave this variable, group or attribute (OBJECT@NAME) out; may be repeated",
+                       .value = "PATH"});
     parser.add_flag("--skip-unsupported", skip_unsupported_,
-                    {.group = "Options", .text = "leave out the variables that the format of DEST has no form for"});
+                    {.group = "Options", .text = "leave out what the format of DEST has no form for"});
     options_.declare_with_rules(parser);
   }
   Result<> check() override {

@@ -136,12 +136,26 @@ Result<DatasetFormat> format_for(const std::string& destination, const Source& s
 
 namespace {
 
-/// Normalises the paths. EINVAL if the source has nothing at one of them.
-Result<> check_skips(std::vector<std::string>& skip, const DatasetInfo& info) {
+/// Normalises the paths. EINVAL if the source has no object at one of them, and none of which it can be an attribute
+/// (OBJECT@NAME), where those can be skipped.
+Result<> check_skips(std::vector<std::string>& skip, const DatasetInfo& info, bool skips_attributes) {
+  const auto is_object = [&](const std::string& path) {
+    return std::ranges::any_of(info.nodes, [&](const InfoNode& node) { return "/" + node.path == path; });
+  };
   for (std::string& skipped : skip) {
-    skipped = "/" + normal_path(skipped);
-    const auto is_it = [&](const InfoNode& node) { return !node.path.empty() && "/" + node.path == skipped; };
-    if (std::ranges::none_of(info.nodes, is_it)) return fail(EINVAL, "--skip {}: not in {}", skipped, info.source);
+    const std::string path = "/" + normal_path(skipped);
+    if (path != "/" && is_object(path)) {
+      skipped = path;
+      continue;
+    }
+    bool is_attribute = false;
+    for (size_t at = skipped.find('@'); skips_attributes && at != std::string::npos && !is_attribute;
+         at = skipped.find('@', at + 1)) {
+      const std::string object = "/" + normal_path(skipped.substr(0, at));
+      is_attribute = is_object(object);
+      if (is_attribute) skipped.replace(0, at, object);
+    }
+    if (!is_attribute) return fail(EINVAL, "--skip {}: not in {}", path, info.source);
   }
   return {};
 }
@@ -264,6 +278,7 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
                                bool resumed, const MakeTarget& make_target) {
   Omissions omissions(options);
   omissions.add_found(info, false);
+  CODECFS_TRY(omissions.add_attributes(*source, info));
   std::vector<std::string> warnings;
   omissions.add_unreadable_sources(*source, info, warnings);
   if (options.format == DatasetFormat::hdf5) omissions.add_unequal_dimensions(info);
@@ -326,9 +341,9 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
                                const std::string& destination, ConvertOptions options) {
   const DatasetFormat format = options.format;
   CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, name));
-  CODECFS_TRY(check_skips(options.skip, info));
-  if (format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr"))
-    return convert_file(partial, std::move(source), info, std::move(options));
+  const bool is_file_copy = format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr");
+  CODECFS_TRY(check_skips(options.skip, info, !is_file_copy));
+  if (is_file_copy) return convert_file(partial, std::move(source), info, std::move(options));
   const bool is_directory = format != DatasetFormat::hdf5 && format != DatasetFormat::zip && !is_zip_name(destination);
   if (is_directory) CODECFS_TRY(check_path_lengths(info, options.skip, partial.path()));
   const bool resumed = is_there(partial.path());
@@ -388,7 +403,7 @@ Result<Converted> convert_to_url(std::unique_ptr<Source> source, const std::stri
     return fail(EINVAL, "{}: only Zarr can be written to object stores, with --format zarr, zarr3 or nczarr", shown);
   const Json identity = identity_of(*source, shown_source(name), options);
   CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, shown_source(name)));
-  CODECFS_TRY(check_skips(options.skip, info));
+  CODECFS_TRY(check_skips(options.skip, info, true));
   CODECFS_ASSIGN(ObjectPlace place, object_to_write(destination));
   CODECFS_ASSIGN(const auto target,
                  ObjectTarget::begin(std::move(place.client), place.key, shown, identity, options.resume));

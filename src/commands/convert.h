@@ -37,11 +37,12 @@ struct ConvertOptions {
   DatasetFormat format = DatasetFormat::zarr;
   filters::FilterRules rules;
   std::string rules_text;         // the same as text, to recognise an interrupted conversion
-  std::vector<std::string> skip;  // paths of variables and groups that are left out ("/g/v")
-  /// Leaves out the variables that the format of the new dataset has no form for, but nothing that cannot be read.
+  std::vector<std::string> skip;  // paths of what is left out: of objects ("/g/v"), or attributes ("/g/v@name")
+  /// Leaves out the variables and attributes that the format of the new dataset has no form for, but nothing that
+  /// cannot be read.
   bool skip_unsupported = false;
-  /// Called for each variable or group that is left out; before an error, for each that makes the conversion fail if
-  /// there are several.
+  /// Called for each variable, group or attribute that is left out; before an error, for each that makes the conversion
+  /// fail if there are several.
   std::function<void(const LeftOut&)> told;
   bool portable = false;  // Zarr v3: only codecs that every reader has
   bool resume = false;    // go on with what an interrupted conversion has left

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "commands/walk.h"
@@ -9,8 +10,12 @@
 namespace codecfs::commands {
 
 void Omissions::add(std::string path, Error error, bool is_unsupported) {
-  if (!allows(is_unsupported)) ++failures_;
-  found_.push_back({std::move(path), std::move(error), is_unsupported});
+  add(Found{std::move(path), std::move(error), is_unsupported});
+}
+
+void Omissions::add(Found found) {
+  if (!allows(found.is_unsupported)) ++failures_;
+  found_.push_back(std::move(found));
 }
 
 void Omissions::add_found(const DatasetInfo& info, bool keeps_all) {
@@ -30,6 +35,31 @@ void Omissions::add_found(const DatasetInfo& info, bool keeps_all) {
     else if (node.variable && node.variable->facts && node.variable->facts->unreadable)
       add_error(*node.variable->facts->unreadable);
   }
+}
+
+Result<> Omissions::add_attributes(Source& source, const DatasetInfo& info) {
+  std::set<std::string> skipped;  // that are no paths of objects
+  for (const std::string& path : skip_)
+    if (std::ranges::none_of(info.nodes, [&](const InfoNode& node) { return "/" + node.path == path; }))
+      skipped.insert(path);
+  for (const InfoNode& node : info.nodes) {
+    const std::string path = "/" + node.path;
+    const bool has_attributes = node.entry.kind == EntryKind::group || node.entry.kind == EntryKind::variable;
+    if (!has_attributes || node.error || covers(path)) continue;
+    const auto left_out = source.left_out_attributes(node.entry.object);
+    if (!left_out) {
+      add(path, left_out.error(), false);
+      continue;
+    }
+    for (const UnreadableMember& attribute : *left_out) {
+      std::string name = fmt::format("{}@{}", path, attribute.name);
+      const int code = attribute.error.code;
+      if (skipped.erase(name) == 0)
+        add(Found{std::move(name), attribute.error, code == EOPNOTSUPP || code == EFBIG, true});
+    }
+  }
+  if (skipped.empty()) return {};
+  return fail(EINVAL, "--skip {}: of attributes, only those that cannot be copied can be left out", *skipped.begin());
 }
 
 void Omissions::add_unreadable_sources(Source& source, const DatasetInfo& info, std::vector<std::string>& warnings) {
@@ -80,7 +110,7 @@ void Omissions::add_unequal_dimensions(const DatasetInfo& info) {
 bool Omissions::covers(std::string_view path) const {
   const auto is_above = [&](std::string_view top) { return is_within(path, top == "/" ? "" : top); };
   return std::ranges::any_of(skip_, is_above) ||
-         std::ranges::any_of(found_, [&](const Found& found) { return is_above(found.path); });
+         std::ranges::any_of(found_, [&](const Found& found) { return !found.is_attribute && is_above(found.path); });
 }
 
 Error Omissions::error() const {
@@ -103,8 +133,9 @@ Error Omissions::error() const {
   }
   for (const Found& found : found_)
     if (is_failure(found) && told_) told_({found.path, with_path(found), false});
-  error.reason = fmt::format("{} variables or groups cannot be converted: {}, ...; --skip PATH leaves one out{}",
-                             failures_, first.path, others);
+  error.reason =
+      fmt::format("{} variables, groups or attributes cannot be converted: {}, ...; --skip PATH leaves one out{}",
+                  failures_, first.path, others);
   return error;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a conversion cannot take along: variables and groups that cannot be read, or that the new dataset cannot hold.
-// Each makes the conversion fail, but for those that the user allows it to leave out.
+// What a conversion cannot take along: variables, groups and attributes that cannot be read, or that the new dataset
+// cannot hold. Each makes the conversion fail, but for those that the user allows it to leave out.
 
 #include <string>
 #include <string_view>
@@ -23,6 +23,10 @@ class Omissions {
   /// Adds what `info` shows not to be readable, or to have no form in Zarr unless the conversion `keeps_all` that HDF5
   /// has.
   void add_found(const DatasetInfo& info, bool keeps_all);
+
+  /// Adds the attributes that Zarr has no form for, or that cannot be read, but for those that the user skips. Reads
+  /// the attributes of all objects. EINVAL if the user skips an attribute that is not among them: others are copied.
+  Result<> add_attributes(Source& source, const DatasetInfo& info);
 
   /// Adds the virtual datasets of which a source cannot be read, and warns of those of which one is not there: libhdf5
   /// reads the fill value for both.
@@ -49,7 +53,10 @@ class Omissions {
     std::string path;
     Error error;
     bool is_unsupported;
+    bool is_attribute = false;  // its object is copied
   };
+
+  void add(Found found);
 
   const std::vector<std::string>& skip_;
   const bool skips_unsupported_;

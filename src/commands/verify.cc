@@ -77,6 +77,8 @@ class Check {
       ++found_.groups;
       if (const auto attributes = source_.group_attributes(node.entry.object); !attributes)
         add_whole(node, attributes.error(), 0);
+      else
+        check_left_out(node);
     }
     if (node.entry.kind != EntryKind::variable) return;
     ++found_.variables;
@@ -86,6 +88,22 @@ class Check {
       add_whole(node, described.error(), 0);
     else if ((*described)->unreadable_attributes)
       add_whole(node, *(*described)->unreadable_attributes, 0);
+    else
+      check_left_out(node);
+  }
+
+  /// Single attributes that cannot be read.
+  void check_left_out(const InfoNode& node) {
+    const auto left_out = source_.left_out_attributes(node.entry.object);
+    if (!left_out) return add_whole(node, left_out.error(), 0);
+    for (const auto& [name, error] : *left_out) {
+      if (error.code == EOPNOTSUPP) continue;  // whole, but without a form in Zarr
+      const std::string reason = fmt::format("attribute \"{}\": {}", name, error.reason);
+      if (error.code == EFBIG)
+        found_.unchecked.push_back({.path = node.path, .chunk = {}, .region = {}, .bytes = 0, .reason = reason});
+      else
+        add_whole(node, Error{error.code, reason}, 0);
+    }
   }
 
   /// Its chunks become tasks.

@@ -631,3 +631,73 @@ def test_a_directory_with_paths_that_are_too_long(tmp_path):
     assert "g" * 250 + "/" + "g" * 250 in told, told[-300:]
     assert os.listdir(tmp_path) == ["a.zarr"]
     shutil.rmtree(source)
+
+
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "zip", "nczarr"])
+def test_attributes_without_a_form(tmp_path, form):
+    """References, and more than is read of an attribute: the copy is refused, or lists what it lacks."""
+    with h5py.File(tmp_path / "a.h5", "w", libver="latest") as f:
+        f["v"], f["w"], f["w2"], f["v@ref"] = np.arange(6.), np.arange(3), np.arange(3), np.arange(2)
+        f.attrs["ref"] = f["v"].ref
+        f["v"].attrs["a/b"] = np.array([f["w"].ref, f["v"].ref], h5py.ref_dtype)
+        f["v"].attrs["region"], f["v"].attrs["units"] = f["w"].regionref[1:2], "m"
+        f.create_group("g").attrs["big"] = np.zeros(3 << 20)
+        f["w"].make_scale("w")
+        f["w2"].dims[0].attach_scale(f["w"])  # by references, which Zarr has as names
+    missing = ["/@ref", "/v@a/b", "/v@region", "/g@big"]
+    told = run("convert", "--format", form, tmp_path / "a.h5", tmp_path / "b", code=32)
+    assert all(f"codecfs: {path}: " in told for path in missing) and "DIMENSION_LIST" not in told
+    assert "4 variables, groups or attributes cannot be converted" in told and not (tmp_path / "b").exists()
+
+    told = run("convert", "--format", form, "--skip-unsupported", tmp_path / "a.h5", tmp_path / "b")
+    assert all(f"left out: {path}: " in told for path in missing)
+    told = run("convert", "--format", form, *[word for path in missing for word in ("--skip", path)], tmp_path / "a.h5",
+               tmp_path / "c")
+    assert all(f"left out: {path}: --skip" in told for path in missing)
+    for name in "b", "c":
+        run("convert", tmp_path / name, tmp_path / f"{name}.h5")
+        with h5py.File(tmp_path / f"{name}.h5") as f:
+            assert f["v"][...].tolist() == list(range(6)) and f["v"].attrs["units"] in ("m", b"m")
+            assert f["v@ref"][...].tolist() == [0, 1] and f["w2"].dims[0][0].name == "/w" and not f["g"].attrs
+    for wrong, reason in ("v@units", "only those that cannot be copied"), ("v@nothing", "only those"), ("u@ref", "not in"):
+        assert reason in run("convert", "--format", form, "--skip", wrong, "--skip-unsupported", tmp_path / "a.h5",
+                             tmp_path / "d", code=32)
+    assert "not in" in run("convert", "--format", "hdf5", "--skip", "v@region", tmp_path / "a.h5", tmp_path / "d", code=32)
+    run("convert", "--format", "hdf5", tmp_path / "a.h5", tmp_path / "d")
+    with h5py.File(tmp_path / "d") as f:
+        assert f[f.attrs["ref"]].name == "/v" and f["g"].attrs["big"].size == 3 << 20
+
+
+def damage_values(path, name):
+    """The values of an attribute of strings get a place behind the end of the file."""
+    content = bytearray(path.read_bytes())
+    heap = content.index(b"GCOL").to_bytes(8, "little")
+    at = content.index(heap, content.index(name.encode() + b"\0"))
+    content[at:at + 8] = (1 << 40).to_bytes(8, "little")
+    path.write_bytes(content)
+    with h5py.File(path) as f, pytest.raises(OSError):
+        f["v"].attrs[name]
+
+
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "nczarr"])
+@pytest.mark.parametrize("isolation", ["on", "off"])
+def test_one_attribute_that_cannot_be_read(tmp_path, form, isolation):
+    """With isolation, no attribute of an object is read any more after libhdf5 has found damage in one."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["v"] = np.arange(6.)
+        f["v"].attrs["number"], f["v"].attrs["texts"] = 1, ["some", "texts"]
+    damage_values(tmp_path / "a.h5", "texts")
+    options = ["-O", f"isolate={isolation}"]
+    found = subprocess.run([CODECFS, "verify", "--json", *options, tmp_path / "a.h5"], capture_output=True, timeout=60)
+    [damage] = json.loads(found.stdout)["damaged"]
+    assert found.returncode == 2 and damage["path"] == "/v" and "attribute" in damage["reason"]
+    convert = ["convert", "--format", form, *options, tmp_path / "a.h5", tmp_path / "b"]
+    path = "/v" if isolation == "on" else "/v@texts"
+    for words in [], ["--skip-unsupported"]:
+        told = run(*convert, *words, code=32)
+        assert f"codecfs: {path}: " in told and f"--skip {path} leaves it out" in told
+        assert os.listdir(tmp_path) == ["a.h5"]
+    assert f"left out: {path}: --skip" in run(*convert, "--skip", path)
+    run("convert", tmp_path / "b", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert isolation == "on" or (f["v"].attrs["number"] == 1 and "texts" not in f["v"].attrs and f["v"].size == 6)

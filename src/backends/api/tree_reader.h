@@ -58,6 +58,12 @@ class TreeReader {
     if (all->unreadable_attributes) return std::unexpected(*all->unreadable_attributes);
     return all->attributes;
   }
+  /// The attributes of a group or variable that group_attributes() and variable() leave out, by their names there, each
+  /// with the reason: EOPNOTSUPP (its type has no form in Zarr), EFBIG (larger than what is read), EIO, kNewerFormat.
+  /// Reads all attributes. Errors as variable_attributes().
+  virtual Result<std::vector<UnreadableMember>> left_out_attributes(ObjectId) {
+    return std::vector<UnreadableMember>();
+  }
   /// What a variable takes data from and is not there, for messages ("/v in other.h5"): readers find the fill value in
   /// its place.
   virtual Result<std::vector<std::string>> missing_sources(ObjectId) { return std::vector<std::string>(); }

@@ -36,6 +36,7 @@ enum class Call : uint32_t {
   dimensions,
   variable,
   variable_attributes,
+  left_out_attributes,
   facts,
   missing_sources,
   locate,

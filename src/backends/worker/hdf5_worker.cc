@@ -158,6 +158,7 @@ class Work {
       case Call::dimensions: return run(in, out, &Source::dimensions);
       case Call::variable: return run(in, out, &Source::variable);
       case Call::variable_attributes: return run(in, out, &Source::variable_attributes);
+      case Call::left_out_attributes: return run(in, out, &Source::left_out_attributes);
       case Call::missing_sources: return run(in, out, &Source::missing_sources);
       case Call::facts: return run(in, out, &Source::facts);
       case Call::locate: return run(in, out, &Source::locate);

@@ -28,6 +28,7 @@ namespace {
 
 constexpr std::array kNetcdfHidden = {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",
                                       "_NCProperties", "DIMENSION_LIST",      "REFERENCE_LIST"};
+constexpr std::array<std::string_view, 2> kDimensionReferences = {"DIMENSION_LIST", "REFERENCE_LIST"};
 constexpr std::array kScaleHidden = {"CLASS", "NAME", "REFERENCE_LIST"};
 
 template <class T>
@@ -332,7 +333,8 @@ struct AttributeCollector {
   const AttributeRules& rules;
   std::string_view object;
   uint64_t file_bytes;
-  std::set<std::string> as_json{};  // names, see kJsonAttributes
+  std::vector<UnreadableMember>* left_out = nullptr;  // null: they are logged
+  std::set<std::string> as_json{};                    // names, see kJsonAttributes
   std::vector<Attribute> attributes{};
   uint64_t seen = 0;      // bytes of attributes in the file
   uint64_t extended = 0;  // seconds
@@ -348,15 +350,15 @@ struct AttributeCollector {
   void add(hid_t holder, const char* name) {
     if (is_hidden_attribute(name, rules)) return;
     const Handle attribute(H5Aopen(holder, name, H5P_DEFAULT));
-    if (!attribute) return left_out(name, fail_library(EIO, "cannot be opened").error());
+    if (!attribute) return leave_out(name, fail_library(EIO, "cannot be opened").error());
     const AttributeReader reader(attribute.get());
     auto value = reader.value(rules.netcdf);
-    if (!value) return left_out(name, value.error());
+    if (!value) return leave_out(name, value.error());
     extend(attribute.get());
-    if (!*value) {
-      log::debug("{}: attribute \"{}\" is left out: its type has no JSON form", object, name);
-      return;
-    }
+    const bool tells_dimensions =
+        !rules.group && std::ranges::find(kDimensionReferences, std::string_view(name)) != kDimensionReferences.end();
+    if (!*value && tells_dimensions) return;  // they are shown by their names
+    if (!*value) return leave_out(name, {EOPNOTSUPP, "its type, a reference, has no form in Zarr"});
     if (!rules.group && std::string_view(name) == "CLASS" && **value == kScaleClass) return;
     std::string type = reader.nczarr_type(**value);
     std::string shown = escape_attribute_name(name);
@@ -368,8 +370,13 @@ struct AttributeCollector {
     attributes.push_back({std::move(shown), std::move(**value), std::move(type), std::move(stored_type)});
   }
 
-  void left_out(const char* name, const Error& error) const {
-    log::warning("{}: attribute \"{}\" is left out: {}", object, name, error.reason);
+  void leave_out(const char* name, Error error) const {
+    if (left_out != nullptr)
+      left_out->push_back({escape_attribute_name(name), std::move(error)});
+    else if (error.code == EOPNOTSUPP)
+      log::debug("{}: attribute \"{}\" is left out: {}", object, name, error.reason);
+    else
+      log::warning("{}: attribute \"{}\" is left out: {}", object, name, error.reason);
   }
 };
 
@@ -420,10 +427,10 @@ Result<std::vector<std::string>> attribute_names(hid_t holder) {
 }
 
 Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object,
-                                               uint64_t file_bytes) {
+                                               uint64_t file_bytes, std::vector<UnreadableMember>* left_out) {
   const Result<std::vector<std::string>> names = attribute_names(holder);
   if (!names) return fail(names.error().code, "{}: {}", object, names.error().reason);
-  AttributeCollector collector{rules, object, file_bytes};
+  AttributeCollector collector{rules, object, file_bytes, left_out};
   if (std::ranges::find(*names, kJsonAttributes) != names->end()) {
     if (auto listed = json_attributes(holder))
       collector.as_json = *std::move(listed);

@@ -136,6 +136,27 @@ class Hdf5Source final : public IsolatedSource {
       return attributes_of(dataset);
     });
   }
+  Result<std::vector<UnreadableMember>> left_out_attributes(ObjectId id) override {
+    std::vector<UnreadableMember> left_out;
+    const auto read = [&]() -> Result<std::vector<Attribute>> {
+      {
+        const LibraryLock lock;
+        ObjectTree& tree = *mounted_.tree;
+        if (!tree.address_of_variable(id)) {
+          CODECFS_ASSIGN(const Handle handle, tree.open(id));
+          return attributes_of(handle.get(), tree.address(id), {mounted_.is_netcdf, false, true}, tree.path(id),
+                               &left_out);
+        }
+      }
+      return with_dataset(id, [&](const Dataset& dataset) {
+        const LibraryLock lock;
+        return attributes_of(dataset, &left_out);
+      });
+    };
+    const Result<std::vector<Attribute>> others = guarded(read);
+    if (!others) return std::unexpected(others.error());
+    return left_out;
+  }
   Result<VariablePtr> facts(ObjectId id) override {
     return with_dataset(id, [](const Dataset& dataset) -> Result<VariablePtr> {
       return std::make_shared<const Variable>(dataset.facts());
@@ -349,16 +370,18 @@ class Hdf5Source final : public IsolatedSource {
     if (!overview_) overview_ = OverviewReader::make(mounted_.file, mounted_.is_netcdf);
     return overview_->get();
   }
-  Result<std::vector<Attribute>> attributes_of(const Dataset& dataset) const {
+  Result<std::vector<Attribute>> attributes_of(const Dataset& dataset,
+                                               std::vector<UnreadableMember>* left_out = nullptr) const {
     if (dataset.id() < 0) return fail(ESTALE, "{}: its storage is another one now", dataset.name());
     return attributes_of(dataset.id(), dataset.address(), {mounted_.is_netcdf, is_dimension_scale(dataset.id())},
-                         dataset.name());
+                         dataset.name(), left_out);
   }
   Result<std::vector<Attribute>> attributes_of(hid_t holder, uint64_t address, const AttributeRules& rules,
-                                               const std::string& name) const {
+                                               const std::string& name,
+                                               std::vector<UnreadableMember>* left_out = nullptr) const {
     if (const Result<> readable = mounted_.file.recorder->attributes(address); !readable)
       return fail(readable.error().code, "{}: {}", name, readable.error().reason);
-    auto attributes = read_attributes(holder, rules, name, mounted_.file.bytes->size());
+    auto attributes = read_attributes(holder, rules, name, mounted_.file.bytes->size(), left_out);
     // Of attributes in a heap, libhdf5 does not report the failure.
     if (!attributes && attributes.error().code == EIO)
       if (const Result<> known = mounted_.file.recorder->check_version(attributes_of_object(address)); !known)
