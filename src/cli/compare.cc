@@ -1,7 +1,9 @@
 #include "commands/compare.h"
 
 #include <memory>
+#include <utility>
 
+#include "backends/api/adapted_source.h"
 #include "cli/command.h"
 #include "cli/dataset_options.h"
 #include "cli/report.h"
@@ -44,8 +46,13 @@ class CompareCommand final : public Command {
  private:
   Result<commands::Comparison> compare_sources() {
     commands::catch_signals();
-    CODECFS_ASSIGN(const std::unique_ptr<Source> one, options_.open(one_));
-    CODECFS_ASSIGN(const std::unique_ptr<Source> other, options_.open(other_));
+    CODECFS_ASSIGN(std::unique_ptr<Source> one, options_.open(one_));
+    CODECFS_ASSIGN(std::unique_ptr<Source> other, options_.open(other_));
+    // A netCDF file has texts of UTF-32 in another form.
+    const bool has_file = one->format().starts_with("Zarr") != other->format().starts_with("Zarr");
+    if (has_file)
+      for (std::unique_ptr<Source>* const source : {&one, &other})
+        *source = adapt_source(std::move(*source), {.strings = StringForm::utf8});
     return commands::compare(*one, *other);
   }
 

@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "backends/api/adapted_source.h"
 #include "backends/api/newer_format.h"
 #include "backends/api/source_copy.h"
 #include "backends/api/source_format.h"
@@ -27,6 +28,7 @@
 #include "commands/noted_types.h"
 #include "commands/omissions.h"
 #include "commands/partial.h"
+#include "commands/sized_frames.h"
 #include "commands/tree_files.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
@@ -275,7 +277,7 @@ std::set<std::string> real_dimensions(const DatasetInfo& info) {
 using MakeTarget = std::function<Result<ConvertTarget*>(fs::View view)>;
 
 Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo& info, ConvertOptions options,
-                               bool resumed, const MakeTarget& make_target) {
+                               bool resumed, bool as_netcdf, const MakeTarget& make_target) {
   Omissions omissions(options);
   omissions.add_found(info, false);
   CODECFS_TRY(omissions.add_attributes(*source, info));
@@ -286,7 +288,12 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   progress.expect(count_files(info, options.format == DatasetFormat::zarr3));
   const fs::View view = view_for(options.format, *source, info);
   const bool is_of_zarr = options.format != DatasetFormat::hdf5 && options.format != DatasetFormat::nczarr;
-  if (is_of_zarr && !info.format.starts_with("Zarr")) source = std::make_unique<NotedTypes>(std::move(source));
+  const bool is_of_zarr2 = options.format != DatasetFormat::hdf5 && options.format != DatasetFormat::zarr3;
+  if (is_of_zarr && !info.format.starts_with("Zarr"))
+    source = std::make_unique<NotedTypes>(std::move(source), options.format != DatasetFormat::zarr3);
+  if (is_of_zarr2 && source->is_zarr3()) source = std::make_unique<SizedFrames>(std::move(source));
+  // Programs of netCDF skip a variable with the type that h5py has for these.
+  if (as_netcdf) source = adapt_source(std::move(source), {.strings = StringForm::utf8});
   // Readers of a group find its members in the consolidated metadata of the root. One for each group would be quadratic
   // in the depth.
   TreeFiles from(std::move(source), {.rules = std::move(options.rules),
@@ -354,7 +361,7 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
   const std::string top = std::filesystem::path(destination).stem().string();
   std::optional<TreeFiles> tree;
   std::unique_ptr<ConvertTarget> target;
-  return convert_tree(std::move(source), info, std::move(options), resumed,
+  return convert_tree(std::move(source), info, std::move(options), resumed, as_netcdf,
                       [&](fs::View view) -> Result<ConvertTarget*> {
                         if (format == DatasetFormat::nczarr && is_zip) {
                           CODECFS_ASSIGN(target, make_zip_target(partial.path(), top));
@@ -407,7 +414,7 @@ Result<Converted> convert_to_url(std::unique_ptr<Source> source, const std::stri
   CODECFS_ASSIGN(ObjectPlace place, object_to_write(destination));
   CODECFS_ASSIGN(const auto target,
                  ObjectTarget::begin(std::move(place.client), place.key, shown, identity, options.resume));
-  auto done = convert_tree(std::move(source), info, std::move(options), target->is_resumed(),
+  auto done = convert_tree(std::move(source), info, std::move(options), target->is_resumed(), false,
                            [&](fs::View) -> Result<ConvertTarget*> { return target.get(); });
   if (done) {
     CODECFS_TRY(target->complete());

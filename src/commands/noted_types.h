@@ -12,7 +12,9 @@ namespace codecfs::commands {
 /// The attributes of its groups and variables have kStoredTypes where that has something to say.
 class NotedTypes final : public BorrowedSource {
  public:
-  explicit NotedTypes(std::unique_ptr<Source> source) : BorrowedSource(*source), source_(std::move(source)) {}
+  /// `notes_fill`: the format has a fill value only where it marks missing data (Zarr v2).
+  NotedTypes(std::unique_ptr<Source> source, bool notes_fill)
+      : BorrowedSource(*source), source_(std::move(source)), notes_fill_(notes_fill) {}
 
   [[nodiscard]] struct statvfs filesystem() const override { return source_->filesystem(); }
   [[nodiscard]] size_t reads_at_once() const override { return source_->reads_at_once(); }
@@ -21,14 +23,7 @@ class NotedTypes final : public BorrowedSource {
     if (auto types = stored_types(attributes, nullptr)) attributes.push_back(*std::move(types));
     return attributes;
   }
-  Result<VariablePtr> variable(ObjectId variable) override {
-    CODECFS_ASSIGN(VariablePtr found, source_->variable(variable));
-    auto types = stored_types(found->attributes, &found->stored_type);
-    if (!types) return found;
-    auto noted = std::make_shared<Variable>(*found);
-    noted->attributes.push_back(*std::move(types));
-    return VariablePtr(std::move(noted));
-  }
+  Result<VariablePtr> variable(ObjectId variable) override;
   Result<std::vector<Attribute>> variable_attributes(ObjectId variable) override {
     CODECFS_ASSIGN(const VariablePtr found, this->variable(variable));
     return found->attributes;
@@ -40,6 +35,7 @@ class NotedTypes final : public BorrowedSource {
 
  private:
   std::unique_ptr<Source> source_;
+  const bool notes_fill_;
 };
 
 }  // namespace codecfs::commands

@@ -701,3 +701,40 @@ def test_one_attribute_that_cannot_be_read(tmp_path, form, isolation):
     run("convert", tmp_path / "b", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as f:
         assert isolation == "on" or (f["v"].attrs["number"] == 1 and "texts" not in f["v"].attrs and f["v"].size == 6)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_texts_of_xarray_in_netcdf(tmp_path, version):
+    """numpy's text of UTF-32 is a string in a netCDF file; in other HDF5 files it is what h5py has for it."""
+    words = np.array([["a", "bcd", ""], ["tëxt", "\U0001f600", "x"]])
+    store = tmp_path / "a.zarr"
+    if version == 2:
+        group = zarr.open_group(str(store), "w")
+        for name in "named", "alone":
+            group.create_dataset(name, data=words, chunks=(2, 2), fill_value=None)
+        group["named"].attrs["_ARRAY_DIMENSIONS"] = ["y", "x"]
+    else:
+        for name, names in ("named", ["y", "x"]), ("alone", None):
+            (store / name).mkdir(parents=True)
+            padded = np.array([["a", "bcd"], ["tëxt", "\U0001f600"]], "<U4"), np.array([["", ""], ["x", ""]], "<U4")
+            (store / name / "c/0").mkdir(parents=True)
+            for i, chunk in enumerate(padded):
+                (store / name / f"c/0/{i}").write_bytes(chunk.tobytes())
+            (store / name / "zarr.json").write_text(json.dumps({
+                "zarr_format": 3, "node_type": "array", "shape": [2, 3], "dimension_names": names, "attributes": {},
+                "data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 16}}, "fill_value": "",
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}},
+                "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}))
+        (store / "zarr.json").write_text(json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}))
+    run("convert", store, tmp_path / "a.nc")
+    with netCDF4.Dataset(tmp_path / "a.nc") as f:
+        assert f["named"][...].tolist() == words.tolist() and f["named"].dimensions == ("y", "x")
+    run("compare", store, tmp_path / "a.nc")
+    with h5py.File(tmp_path / "a.nc", "r+") as f:
+        f["named"][1, 1] = "another"
+    run("compare", store, tmp_path / "a.nc", code=2)
+    shutil.rmtree(store / "named")
+    if version == 2:
+        run("convert", store, tmp_path / "a.h5")
+        with h5py.File(tmp_path / "a.h5") as f:
+            assert f["alone"].dtype == words.dtype and f["alone"][...].tolist() == words.tolist()

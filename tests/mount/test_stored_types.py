@@ -115,6 +115,36 @@ def test_types_of_hdf5_come_back_from_zarr(tmp_path, form):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "zip"])
+def test_fill_values_and_empty_datasets_come_back(tmp_path, form):
+    """Also where the fill value does not mark missing data, and so is none in Zarr v2."""
+    pair = np.dtype([("a", "<i4"), ("b", "<f8")])
+    fills = {"f": ("<f4", -1), "nan": ("<f8", np.nan), "big": (">i8", 7), "text": ("S3", b"ab"), "flag": ("?", True),
+             "pair": (pair, np.array((1, 2.5), pair)), "complex": ("<c8", 1 + 2j), "zero": ("<i2", 0)}
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        for name, (dtype, fill) in fills.items():
+            f.create_dataset(name, (4, 5), dtype, chunks=(2, 5), maxshape=(None, 5), fillvalue=fill)[0] = np.zeros(5, dtype)
+        for name, dtype in ("number", ">i2"), ("words", h5py.string_dtype()):
+            f[f"empty/{name}"] = h5py.Empty(dtype)
+        f["empty/list"] = np.zeros(0, "<i4")
+    convert("--format", form, tmp_path / "a.h5", tmp_path / "store")
+    convert(tmp_path / "store", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
+        for name in fills:
+            assert a[name].dtype == b[name].dtype and np.array(a[name].fillvalue).tobytes() == np.array(b[name].fillvalue).tobytes(), name
+            assert a[name][...].tobytes() == b[name][...].tobytes() and not b[name].attrs, name
+        for name in "number", "words", "list":
+            assert a["empty"][name].shape == b["empty"][name].shape, name
+            assert a["empty"][name].id.get_type().equal(b["empty"][name].id.get_type()), name
+    if form == "zarr":  # another fill value of the store is what its writer means
+        path = tmp_path / "store/f/.zarray"
+        path.write_text(path.read_text().replace('"fill_value": null', '"fill_value": 5.0'))
+        (tmp_path / "store/.zmetadata").unlink()
+        convert(tmp_path / "store", tmp_path / "c.h5")
+        with h5py.File(tmp_path / "c.h5") as c:
+            assert c["f"].fillvalue == 5
+
+
 def test_what_a_new_file_gets_anyway_is_not_noted(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as f:
         f.attrs["title"], f.attrs["count"], f.attrs["ratio"], f.attrs["flag"], f.attrs["words"] = "a", 1, 2.5, True, ["a", "b"]
@@ -125,7 +155,7 @@ def test_what_a_new_file_gets_anyway_is_not_noted(tmp_path):
 
 
 @pytest.mark.parametrize("types", [
-    "no JSON", "[1]", '{"attributes": 5, "type": []}', '{"attributes": {"a": "<i1"}}', '{"type": "<f8"}',
+    "no JSON", "[1]", '{"type": null, "fill": "x"}', '{"type": null, "fill": [1, 2]}', '{"type": {"empty": "<i4"}}', '{"fill": {"a": 1}}', '{"attributes": 5, "type": []}', '{"attributes": {"a": "<i1"}}', '{"type": "<f8"}',
     '{"attributes": {"a": {"string": 1e30}}}', '{"type": {"compound": 8, "members": [["a", 7, "<i4"]]}}',
     '{"attributes": {"a": {"array": [4294967296, 4294967296], "of": "<i8"}}}', '{"attributes": {"a": {"enum": [["A", 300]], "of": "<i1"}}}',
     '{"attributes": {"a": ' + '{"sequence": ' * 100 + '"<i4"' + "}" * 102, '{"type": {"enum": [["A", 1]], "of": "<i2"}}'])

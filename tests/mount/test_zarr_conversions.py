@@ -1,7 +1,10 @@
 """Zarr stores with what the other format, or the other version, cannot have as it is: codecs without a filter or a name, levels, names of
 chunks, integers of more than 64 bits, deep attributes. zarr-python, numcodecs and h5py judge."""
+import ctypes
+import ctypes.util
 import json
 import os
+import zipfile
 
 import h5py
 import netCDF4
@@ -201,3 +204,38 @@ def test_compare_knows_the_form_of_netcdf(tmp_path):
         f["v"] = np.ones(4, "i4")
         f["v"].attrs.update({"yes": 1, "flags": [True, False], "single": [5], "nothing": "", "word": ["a"]})
     assert "yes" in run("compare", tmp_path / "a.zarr", tmp_path / "d.h5", code=2)
+
+
+@pytest.mark.parametrize("form", ["zarr", "zip", "nczarr"])
+def test_zstd_frames_without_their_size(tmp_path, form):
+    """Streaming encoders write them. numcodecs before 0.16, which readers of v2 have, does not decode them."""
+    library = ctypes.CDLL(ctypes.util.find_library("zstd"))
+    library.ZSTD_getFrameContentSize.restype = ctypes.c_uint64
+
+    def size_of(frame):
+        return library.ZSTD_getFrameContentSize(frame, ctypes.c_size_t(len(frame)))
+
+    values = np.arange(12, dtype="<i4")
+    whole = numcodecs.Zstd(3).encode(values[6:].tobytes())
+    unsized = bytes([0x28, 0xB5, 0x2F, 0xFD, 0x00, 0x58]) + (24 << 3 | 1).to_bytes(3, "little") + values[:6].tobytes()
+    assert size_of(unsized) == 2**64 - 1 and size_of(whole) == 24
+    store = tmp_path / "a.zarr"
+    (store / "v/c").mkdir(parents=True)
+    (store / "v/c/0").write_bytes(unsized)
+    (store / "v/c/1").write_bytes(whole)
+    (store / "zarr.json").write_text(json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}))
+    (store / "v/zarr.json").write_text(json.dumps({
+        "zarr_format": 3, "node_type": "array", "shape": [12], "data_type": "int32", "fill_value": 0, "dimension_names": ["x"],
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [6]}}, "chunk_key_encoding": {"name": "default"},
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}},
+                   {"name": "zstd", "configuration": {"level": 3, "checksum": False}}]}))
+    run("convert", "--format", form, store, tmp_path / "b")
+    if form == "zip":
+        zipfile.ZipFile(tmp_path / "b").extractall(tmp_path / "c")
+        (tmp_path / "b").unlink()
+        (tmp_path / "c").rename(tmp_path / "b")
+    chunks = [(tmp_path / f"b/v/{number}").read_bytes() for number in range(2)]
+    assert size_of(chunks[0]) == 24 and chunks[1] == whole
+    assert zarr.open_array(str(tmp_path / "b/v"), mode="r")[...].tolist() == values.tolist()
+    run("convert", "--format", "zarr3", store, tmp_path / "d")
+    assert (tmp_path / "d/v/c/0").read_bytes() == unsized

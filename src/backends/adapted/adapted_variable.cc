@@ -50,6 +50,20 @@ Result<> show_fixed(Variable& shown, const Variable& stored, uint64_t length) {
   return {};
 }
 
+Result<> show_vlen(Variable& shown, const Variable& stored) {
+  shown.type = {TypeKind::object, ByteOrder::none, 0, {}, {}};
+  shown.zarr3_type.clear();
+  shown.object_codec = Json{{"id", "vlen-utf8"}};
+  std::vector<std::byte> zeros(stored.type.size);
+  constexpr size_t kCount = sizeof(uint32_t);  // before the element itself
+  CODECFS_ASSIGN(const Buffer fill, vlen_strings(stored, stored.fill.empty() ? Bytes(zeros) : Bytes(stored.fill), 1));
+  shown.fill.assign(fill.bytes().begin() + kCount, fill.bytes().end());
+  if (!shown.fill_value.is_null())
+    shown.fill_value = Json(std::string(reinterpret_cast<const char*>(fill.data()) + kCount + sizeof(uint32_t),
+                                        fill.size() - kCount - sizeof(uint32_t)));
+  return {};
+}
+
 /// One dimension more, except for single bytes.
 Result<> show_bytes(Variable& shown, bool is_converted) {
   const uint64_t length = shown.type.size;
@@ -68,7 +82,10 @@ Result<> show_bytes(Variable& shown, bool is_converted) {
 }
 
 void check_size(Variable& shown) {
-  if (shown.type.kind == TypeKind::object) return;
+  if (shown.type.kind == TypeKind::object) {
+    shown.chunk_bytes.reset();
+    return;
+  }
   const uint64_t elements = shown.grid.elements_per_chunk();
   const bool fits = elements <= max_chunk_bytes() / std::max<uint64_t>(shown.type.size, 1);
   if (!fits && !shown.unreadable)
@@ -98,7 +115,8 @@ void take_form(Variable& variable, const Variable& shown) {
 }  // namespace
 
 bool needs_length(const Variable& stored, const Adaptation& adaptation) {
-  return adaptation.strings != StringForm::vlen && has_strings(stored);
+  const bool is_fixed = adaptation.strings == StringForm::fixed || adaptation.strings == StringForm::bytes;
+  return is_fixed && has_strings(stored);
 }
 
 Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const Result<uint64_t>& longest) {
@@ -107,7 +125,9 @@ Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const R
   const bool is_converted = needs_length(*stored, adaptation);
   const bool shows_bytes =
       adaptation.strings == StringForm::bytes && (is_converted || stored->type.kind == TypeKind::string);
-  if (form.chunks == stored->grid.chunks() && !is_converted && !shows_bytes) return form;
+  form.is_vlen =
+      adaptation.strings == StringForm::utf8 && stored->type.kind == TypeKind::unicode && has_strings(*stored);
+  if (form.chunks == stored->grid.chunks() && !is_converted && !shows_bytes && !form.is_vlen) return form;
 
   auto shown = std::make_shared<Variable>(*stored);
   CODECFS_ASSIGN(shown->grid, ChunkGrid::make(stored->grid.shape(), form.chunks));
@@ -124,6 +144,7 @@ Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const R
     const Result<> is_fixed = show_fixed(*shown, *stored, form.string_length);
     if (!is_fixed && !shown->unreadable) shown->unreadable = is_fixed.error();
   }
+  if (form.is_vlen) CODECFS_TRY(show_vlen(*shown, *stored));
   if (shows_bytes) {
     form.shows_fill = shown->type.size > 1 && !is_all_zero(shown->fill);
     CODECFS_TRY(show_bytes(*shown, is_converted));
@@ -157,9 +178,10 @@ Result<Buffer> shown_chunk(const Form& form, Buffer chunk) {
       CODECFS_ASSIGN(chunk, leading_part(chunk.bytes(), stored.grid.chunks(), form.chunks, stored.type.size));
     }
   }
-  if (form.string_length == 0) return chunk;
+  if (form.string_length == 0 && !form.is_vlen) return chunk;
   uint64_t elements = 1;
   for (const uint64_t length : form.chunks) elements *= length;
+  if (form.is_vlen) return vlen_strings(stored, chunk.bytes(), elements);
   return fixed_strings(stored, chunk.bytes(), elements, form.string_length);
 }
 

@@ -17,7 +17,8 @@ struct Form {
   VariablePtr shown;   // without attributes and dimension names
   /// Of a shown chunk, in elements of the source: without the dimension that strings may add.
   std::vector<uint64_t> chunks;
-  uint64_t string_length = 0;  // bytes; 0: the elements stay as they are
+  uint64_t string_length = 0;  // bytes; 0: the elements stay as they are, or:
+  bool is_vlen = false;        // strings of UTF-32 are shown as vlen-utf8
   /// No element of the shown type is the fill of the source, so chunks that are not stored are shown with it, too.
   bool shows_fill = false;
 

@@ -100,4 +100,24 @@ Result<Buffer> fixed_strings(const Variable& variable, Bytes chunk, uint64_t ele
   return fixed;
 }
 
+Result<Buffer> vlen_strings(const Variable& variable, Bytes chunk, uint64_t elements) {
+  uint64_t size = sizeof(uint32_t);
+  CODECFS_TRY(each_string(variable, chunk, elements, [&](uint64_t, std::string_view text) {
+    size += sizeof(uint32_t) + text.size();
+    return Result<>();
+  }));
+  if (elements > UINT32_MAX) return fail(EFBIG, "a chunk of {} strings", elements);
+  CODECFS_ASSIGN(Buffer strings, Buffer::allocate(size));
+  std::byte* to = strings.data();
+  store_le(to, static_cast<uint32_t>(elements));
+  to += sizeof(uint32_t);
+  CODECFS_TRY(each_string(variable, chunk, elements, [&](uint64_t, std::string_view text) {
+    store_le(to, static_cast<uint32_t>(text.size()));  // of an element of at most 1 GiB
+    std::ranges::copy(std::as_bytes(std::span(text)), to + sizeof(uint32_t));
+    to += sizeof(uint32_t) + text.size();
+    return Result<>();
+  }));
+  return strings;
+}
+
 }  // namespace codecfs::adapted

@@ -1,5 +1,6 @@
 #pragma once
-// Chunks of strings, of variable length (vlen-utf8) and of UTF-32 (numpy's <U), as strings of fixed length in UTF-8.
+// Chunks of strings, of variable length (vlen-utf8) and of UTF-32 (numpy's <U), as strings of fixed length in UTF-8, or
+// all of variable length.
 
 #include <cstdint>
 
@@ -18,5 +19,8 @@ Result<uint64_t> longest_string(const Variable& variable, Bytes chunk, uint64_t 
 /// The strings padded with NUL to `length` bytes, which is not 0. EIO for a longer string, and for one that this
 /// cannot represent: with a NUL at its end, which readers take for padding, or with a code point that Unicode lacks.
 Result<Buffer> fixed_strings(const Variable& variable, Bytes chunk, uint64_t elements, uint64_t length);
+
+/// The strings as vlen-utf8. EIO for a code point that Unicode lacks.
+Result<Buffer> vlen_strings(const Variable& variable, Bytes chunk, uint64_t elements);
 
 }  // namespace codecfs::adapted

@@ -1,5 +1,6 @@
 #pragma once
-// A source as it is shown to programs that cannot read all of Zarr, as netCDF-C: -o strings=, -o chunks=.
+// A source as it is shown to programs that cannot read all of Zarr, as netCDF-C: -o strings=, -o chunks=, and strings
+// of UTF-32 in new netCDF files.
 
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,7 @@ namespace codecfs {
 /// How strings are shown, those of variable length (vlen-utf8) and numpy's of UTF-32 (<U) alike.
 enum class StringForm : uint8_t {
   vlen,   // as the source has them
+  utf8,   // all of variable length
   fixed,  // |Sn, in UTF-8, with the length of the longest string of the variable
   bytes,  // the same as arrays of |u1, with one dimension more; so are the strings that the source stores as |S
 };

@@ -33,6 +33,7 @@ Result<> set_shape(Variable& facts, StoredShape stored, const StoredElement& ele
     shape.assign(1, 0);
     chunks.assign(1, 1);
     facts.max_shape.assign(1, 0);
+    facts.stored_type = Json{{"empty", *facts.stored_type}};
   }
   facts.max_shape.insert(facts.max_shape.end(), element.shape.begin(), element.shape.end());
   shape.insert(shape.end(), element.shape.begin(), element.shape.end());

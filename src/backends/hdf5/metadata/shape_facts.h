@@ -28,8 +28,8 @@ struct StoredElement {
   uint64_t bytes = 0;                  // in memory
 };
 
-/// Sets the grid, max_shape and chunk_bytes, and unreadable if a chunk is too large. `facts` must have its type and
-/// storage; `name`: for messages. EOVERFLOW; errors of ChunkGrid::make().
+/// Sets the grid, max_shape and chunk_bytes, the stored_type of a dataset without a shape, and unreadable if a chunk is
+/// too large. `facts` must have its type and storage; `name`: for messages. EOVERFLOW; errors of ChunkGrid::make().
 Result<> set_shape(Variable& facts, StoredShape stored, const StoredElement& element, const std::string& name);
 
 }  // namespace codecfs::hdf5

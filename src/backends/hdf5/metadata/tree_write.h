@@ -63,7 +63,7 @@ class TreeWriter {
   Result<> carry_out_move(ObjectId from, const ObjectTree::Member& member, ObjectId to, const std::string& link,
                           const std::optional<DimensionWriter::Plan>& plan);
 
-  Result<NewDataset> prepare(ObjectId group, std::string_view name, const Variable& variable);
+  Result<NewDataset> prepare(ObjectId group, std::string_view name, Variable variable);
   Result<std::string> place_for_variable(ObjectId group, std::string_view name, std::optional<ObjectId>& replaced);
   Result<std::optional<std::vector<std::byte>>> check_fill(const Dataset& dataset, const Attribute& attribute,
                                                            hid_t handle) const;

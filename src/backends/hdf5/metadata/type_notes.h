@@ -13,6 +13,7 @@ namespace codecfs::hdf5 {
 ///   {"enum": [[NAME, VALUE], ...], "of": TYPE}   {"bits": SIZE}   {"opaque": SIZE, "tag": TEXT}
 ///   {"array": [LENGTH, ...], "of": TYPE}   {"sequence": TYPE}
 ///   {"compound": SIZE, "members": [[NAME, OFFSET, TYPE], ...]}
+/// The type of a dataset without a shape (H5S_NULL), in Variable::stored_type alone, is {"empty": TYPE or null}.
 /// Null if the type has no such form (references, unusual numbers), or is not the same after make_described().
 Json describe_type(hid_t type);
 /// Variable::stored_type of a variable of this type, which is mapped as `mapped`.

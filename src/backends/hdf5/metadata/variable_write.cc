@@ -102,11 +102,12 @@ Result<> put_fill(hid_t properties, hid_t type, const Variable& variable) {
 }
 
 /// `chain` becomes the pipeline in the properties.
-Result<Handle> make_properties(hid_t type, const Variable& variable, std::vector<FilterStage>& chain) {
+Result<Handle> make_properties(hid_t type, const Variable& variable, bool is_empty, std::vector<FilterStage>& chain) {
   Handle properties(H5Pcreate(H5P_DATASET_CREATE));
   H5Pset_obj_track_times(properties.get(), false);
   H5Pset_attr_creation_order(properties.get(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
   CODECFS_TRY(put_fill(properties.get(), type, variable));
+  if (is_empty) return properties;
   if (variable.grid.rank() == 0) {
     if (!variable.filters.empty()) return fail(EINVAL, "a scalar is stored in one piece, which HDF5 does not filter");
     return properties;
@@ -127,16 +128,34 @@ std::vector<Extent> extents_of(const Variable& variable) {
   return extents;
 }
 
-// The type that the variable had in another HDF5 file; invalid if it is not known, or views would show it as another.
-Handle type_noted(const Variable& variable) {
-  const auto types = std::ranges::find(variable.attributes, kStoredTypes, &Attribute::name);
-  if (types == variable.attributes.end()) return Handle();
-  Handle type = make_described(member(parse_stored_types(types->value), "type"));
-  if (!type) return Handle();
-  const auto mapped = map_type(type.get());
+/// What the variable had in another HDF5 file, if views would show the new one as it is.
+struct Noted {
+  Handle type;            // invalid if it is not known, or would be shown as another
+  bool is_empty = false;  // it has no shape (H5S_NULL)
+};
+
+/// Gives the variable the fill value that its attribute notes, if it has no other.
+Noted take_noted(Variable& variable) {
+  Noted noted;
+  const auto attribute = std::ranges::find(variable.attributes, kStoredTypes, &Attribute::name);
+  if (attribute == variable.attributes.end()) return noted;
+  const Json notes = parse_stored_types(attribute->value);
+  const Json fill = member(notes, "fill");
+  if (variable.fill_value.is_null() && variable.type.kind != TypeKind::object && !fill.is_null())
+    if (auto element = element_of(variable.type, fill)) variable.fill = *std::move(element);
+
+  Json type = member(notes, "type");
+  if (type.is_object() && type.contains("empty")) {
+    noted.is_empty = variable.grid.shape() == std::vector<uint64_t>{0} && variable.filters.empty();
+    type = member(type, "empty");
+  }
+  Handle made = make_described(type);
+  if (!made) return noted;
+  const auto mapped = map_type(made.get());
   const bool is_text = variable.type.kind == TypeKind::object;
-  if (!mapped || mapped->unreadable || !mapped->shape.empty() || mapped->text != is_text) return Handle();
-  return is_text || mapped->type == variable.type ? std::move(type) : Handle();
+  if (!mapped || mapped->unreadable || !mapped->shape.empty() || mapped->text != is_text) return noted;
+  if (is_text || mapped->type == variable.type) noted.type = std::move(made);
+  return noted;
 }
 
 }  // namespace
@@ -167,13 +186,14 @@ Result<std::string> TreeWriter::place_for_variable(ObjectId group, std::string_v
   return std::move(member->link.name);
 }
 
-Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_view name, const Variable& variable) {
+Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_view name, Variable variable) {
   NewDataset made;
+  Noted noted = take_noted(variable);
   CODECFS_ASSIGN(made.link, place_for_variable(group, name, made.replaced));
   CODECFS_ASSIGN(made.type, make_type(variable.type, variable.object_codec, variable.zarr3_type));
-  if (Handle noted = type_noted(variable)) made.type = std::move(noted);
-  CODECFS_ASSIGN(made.space, make_space(variable));
-  CODECFS_ASSIGN(made.properties, make_properties(made.type.get(), variable, made.chain));
+  if (noted.type) made.type = std::move(noted.type);
+  CODECFS_ASSIGN(made.space, noted.is_empty ? Handle(H5Screate(H5S_NULL)) : make_space(variable));
+  CODECFS_ASSIGN(made.properties, make_properties(made.type.get(), variable, noted.is_empty, made.chain));
 
   // Without a fill_value, _FillValue marks missing data alone, as in Zarr v3, and absent chunks have another value.
   std::optional<std::vector<std::byte>> fill;
@@ -189,7 +209,7 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
       return fail(EINVAL, "the attribute _FillValue must be the fill_value of the variable");
     }
   }
-  if (variable.dimensions && variable.grid.rank() > 0) {
+  if (variable.dimensions && variable.grid.rank() > 0 && !noted.is_empty) {
     if (variable.dimensions->size() != variable.grid.rank())
       return fail(EINVAL, "{} names for {} dimensions", variable.dimensions->size(), variable.grid.rank());
     const OptionalNames names = named_dimensions(*variable.dimensions, variable.attributes);
