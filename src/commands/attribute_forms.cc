@@ -40,9 +40,8 @@ Json as_number(const Json& value) { return value.is_boolean() ? Json(value.get<b
 
 bool have_same_content(const Json& one, const Json& other, const Singles& singles) {
   if (one.is_array() && other.is_array() && one.size() == other.size())
-    return std::ranges::equal(one, other, [&](const Json& left, const Json& right) {
-      return have_same_content(left, right, singles);
-    });
+    return std::ranges::equal(
+        one, other, [&](const Json& left, const Json& right) { return have_same_content(left, right, singles); });
   if (one.is_array() && one.size() == 1) return have_same_content(one[0], other, singles);
   if (other.is_array() && other.size() == 1) return have_same_content(one, other[0], singles);
   if (is_same_value(one, other)) return true;

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "backends/api/link_notes.h"
 #include "backends/api/names.h"
 #include "base/human.h"
 #include "base/progress_reporter.h"
@@ -182,7 +183,7 @@ class DatasetComparison {
     for (std::vector<Attribute>* const side : {&one, &other}) {  // without what codecfs itself says of them
       restore_floats(*side);
       std::erase_if(*side, [](const Attribute& attribute) {
-        return attribute.name == kPhonyDimensions || attribute.name == kStoredTypes;
+        return attribute.name == kPhonyDimensions || attribute.name == kStoredTypes || attribute.name == kStoredLinks;
       });
     }
     const auto find = [](const std::vector<Attribute>& all, const std::string& name) {

@@ -72,6 +72,7 @@ Result<Converted> Conversion::run() {
   }
   CODECFS_TRY(copy_directory(TreeFiles::root(), top, ""));
   CODECFS_TRY(copy_batch());
+  CODECFS_TRY(restore_links());
   find_unlisted();
   if (omissions_.fails()) return std::unexpected(omissions_.error());
   warn_of_links();
@@ -281,6 +282,8 @@ Result<std::string> Conversion::without_omitted(std::string_view text, std::stri
 
 Result<> Conversion::copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name,
                                const std::string& path) {
+  CODECFS_ASSIGN(const bool is_noted, note_link(from, to, name, path));
+  if (is_noted) return {};
   CODECFS_ASSIGN(const TreeFiles::Ino link, from_.find(from, name));
   CODECFS_ASSIGN(const std::string target, from_.link_target(link));
   if (const Result<> made = to_.make_link(to, name, target); !made) {
@@ -289,6 +292,36 @@ Result<> Conversion::copy_link(TreeFiles::Ino from, const Directory& to, const s
   }
   LinksMade& links = target.starts_with(kExternalLink) ? external_links_ : links_;
   if (links.count++ == 0) links.first = fmt::format("{} -> {}", path, target);
+  return {};
+}
+
+/// Whether it is a link of which there is a note, from which an HDF5 file gets the link.
+Result<bool> Conversion::note_link(TreeFiles::Ino from, const Directory& to, const std::string& name,
+                                   const std::string& path) {
+  if (!to_.is_hdf5()) return false;
+  fs::MountContext& context = from_.filesystem().context();
+  const Result<fs::Place> group = context.nodes.at(from);
+  if (!group) return false;
+  CODECFS_ASSIGN(const std::vector<Attribute> notes, source_of(from_).link_notes(group->node->object));
+  const auto note = std::ranges::find(notes, name, &Attribute::name);
+  if (note == notes.end()) return false;
+  if (const Json reason = member(note->value, "unsupported"); reason.is_string())
+    omissions_.add(path, Error{EOPNOTSUPP, reason.get<std::string>()}, true);
+  else
+    noted_links_.push_back({to, name_in_copy(name), path, print_json(note->value)});
+  return true;
+}
+
+Result<> Conversion::restore_links() {
+  if (omissions_.fails()) return {};
+  for (const NotedLink& link : noted_links_) {
+    if (interrupted) return fail(ECANCELED, "interrupted");
+    const Result<> made = to_.restore_link(link.to, link.name, link.note);
+    if (made) continue;
+    const int code = made.error().code;
+    if (!means_no_form(code) && code != ENOENT) return fail(code, "{}: {}", link.path, made.error().reason);
+    omissions_.add(link.path, Error{EOPNOTSUPP, made.error().reason}, true);
+  }
   return {};
 }
 

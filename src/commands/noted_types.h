@@ -1,15 +1,16 @@
 #pragma once
-// An HDF5 file for conversion into a format that does not have its types.
+// An HDF5 file for conversion into a format that does not have its types and links.
 
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "backends/api/link_notes.h"
 #include "commands/borrowed_source.h"
 
 namespace codecfs::commands {
 
-/// The attributes of its groups and variables have kStoredTypes where that has something to say.
+/// The attributes of its groups and variables have kStoredTypes and kStoredLinks where these have something to say.
 class NotedTypes final : public BorrowedSource {
  public:
   explicit NotedTypes(std::unique_ptr<Source> source) : BorrowedSource(*source), source_(std::move(source)) {}
@@ -19,6 +20,8 @@ class NotedTypes final : public BorrowedSource {
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
     CODECFS_ASSIGN(std::vector<Attribute> attributes, source_->group_attributes(group));
     if (auto types = stored_types(attributes, nullptr)) attributes.push_back(*std::move(types));
+    CODECFS_ASSIGN(const std::vector<Attribute> notes, source_->link_notes(group));
+    if (auto links = stored_links(notes)) attributes.push_back(*std::move(links));
     return attributes;
   }
   Result<VariablePtr> variable(ObjectId variable) override {
