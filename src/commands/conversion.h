@@ -67,6 +67,7 @@ class Conversion {
   Result<> copy_without_rule(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path,
                              const Error& refusal);
   void warn_of_rules();
+  void drop_omitted_links(Json& attributes, const std::string& directory) const;
   [[nodiscard]] Result<std::string> without_omitted(std::string_view text, std::string_view name,
                                                     const std::string& directory) const;
   // conversion_nczarr.cc

@@ -181,3 +181,17 @@ def test_a_hard_link_to_what_is_skipped_is_told(tmp_path):
     run("convert", "--skip", "v", "--skip-unsupported", tmp_path / "b.zarr", tmp_path / "c.h5")
     assert links_of(tmp_path / "c.h5") == ({}, [[""], ["/g"], ["/g/w"]])
     assert "damaged" not in run("verify", tmp_path / "c.h5")
+
+
+@pytest.mark.parametrize("words", [[], ["--format", "zarr3"]])
+def test_a_link_that_is_left_out_is_not_noted(words, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["g/v"] = np.arange(5)
+        f["g/one"], f["g/two"], f["out/three"], f["four"] = (h5py.SoftLink("/g/v") for _ in range(4))
+    run("convert", *words, "--skip", "g/one", "--skip", "four", "--skip", "out", tmp_path / "a.h5", tmp_path / "b.zarr")
+    for folder, _, files in os.walk(tmp_path / "b.zarr"):
+        for name in files:
+            text = (b"" if name[0].isdigit() else open(os.path.join(folder, name), "rb").read())
+            assert b"one" not in text and b"three" not in text and b"four" not in text, (folder, name, text)
+    run("convert", tmp_path / "b.zarr", tmp_path / "c.h5")
+    assert links_of(tmp_path / "c.h5") == ({"/g/two": ("soft", "/g/v")}, [[""], ["/g"], ["/g/v"]])

@@ -9,8 +9,8 @@
 //   "symlink": "../g/v"            a symbolic link that was found in a store: file names in the new file
 //   "unsupported": "..."           a link that no HDF5 file can have: the reason
 //
-// and "link", the text of the symbolic link that a mount shows. Texts that are not UTF-8 are in base64, and the note has
-// "is_base64": true.
+// and "link", the text of the symbolic link that a mount shows. Texts that are not UTF-8 are in base64, and the note
+// has "is_base64": true.
 
 #include <optional>
 #include <span>

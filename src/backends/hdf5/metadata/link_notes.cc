@@ -79,8 +79,8 @@ Result<> TreeWriter::make_noted_link(ObjectId group, hid_t parent, const std::st
   if (const auto path = texts_of_note(note, "soft"); path.size() == 1 && !path[0].empty())
     return made(H5Lcreate_soft(path[0].c_str(), parent, link.c_str(), properties.get(), H5P_DEFAULT));
   if (const auto place = texts_of_note(note, "external"); place.size() == 2 && !place[0].empty() && !place[1].empty())
-    return made(H5Lcreate_external(place[0].c_str(), place[1].c_str(), parent, link.c_str(), properties.get(),
-                                   H5P_DEFAULT));
+    return made(
+        H5Lcreate_external(place[0].c_str(), place[1].c_str(), parent, link.c_str(), properties.get(), H5P_DEFAULT));
   if (const auto target = texts_of_note(note, "hard"); target.size() == 1)
     return make_other_name(group, parent, link, target[0]);
   if (const auto target = texts_of_note(note, "symlink"); target.size() == 1) {

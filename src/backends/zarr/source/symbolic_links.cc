@@ -20,7 +20,8 @@ namespace {
 constexpr std::string_view kUserDefined = "user-defined-link:";
 
 /// The key to which a link in `group` leads, as far as its text tells; none if that is not in the store.
-std::optional<std::string> key_of_target(const Hierarchy& hierarchy, const std::string& group, const std::string& text) {
+std::optional<std::string> key_of_target(const Hierarchy& hierarchy, const std::string& group,
+                                         const std::string& text) {
   if (text.starts_with('/')) return hierarchy.store().key_of(text);
   std::vector<std::string> names;
   const auto add = [&](std::string_view path) {
@@ -66,8 +67,7 @@ Json note_of(const Hierarchy& hierarchy, const std::string& group, const std::st
     if (colon != place.npos && colon > 0 && colon + 1 < place.size())
       return external_link_note(place.substr(0, colon), place.substr(colon + 1));
   }
-  if (text.starts_with(kUserDefined))
-    return {{"unsupported", "it was a link of a class that a program has defined"}};
+  if (text.starts_with(kUserDefined)) return {{"unsupported", "it was a link of a class that a program has defined"}};
   const std::string key = join_key(group, name);
   const auto kind = hierarchy.kind_of(key);
   const auto target = key_of_target(hierarchy, group, text);
