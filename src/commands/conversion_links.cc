@@ -2,19 +2,19 @@
 
 #include <cerrno>
 #include <iterator>
+#include <utility>
 
 #include "backends/api/external_link.h"
 #include "backends/api/link_notes.h"
 #include "commands/conversion.h"
+#include "commands/workers.h"
 #include "model/json.h"
 
 namespace codecfs::commands {
 namespace {
 
 /// Whether HDF5 has no form for a link, or its target is not there.
-bool means_no_link(int code) {
-  return code == EINVAL || code == EOPNOTSUPP || code == ENAMETOOLONG || code == ENOENT;
-}
+bool means_no_link(int code) { return code == EINVAL || code == EOPNOTSUPP || code == ENAMETOOLONG || code == ENOENT; }
 
 }  // namespace
 
@@ -66,16 +66,25 @@ Result<bool> Conversion::note_link(TreeFiles::Ino from, const Directory& to, con
   return true;
 }
 
+/// Some links need others: netCDF has none that lead nowhere.
 Result<> Conversion::restore_links() {
   if (omissions_.fails()) return {};
-  for (const NotedLink& link : noted_links_) {
-    if (interrupted) return fail(ECANCELED, "interrupted");
-    const Result<> made = to_.restore_link(link.to, link.name, link.note);
-    if (made) continue;
-    const int code = made.error().code;
-    if (!means_no_link(code)) return fail(code, "{}: {}", link.path, made.error().reason);
-    omissions_.add(link.path, Error{EOPNOTSUPP, made.error().reason}, true);
-  }
+  std::vector<std::pair<NotedLink, Error>> refused;
+  do {
+    refused.clear();
+    for (NotedLink& link : noted_links_) {
+      if (interrupted) return fail(ECANCELED, "interrupted");
+      const Result<> made = to_.restore_link(link.to, link.name, link.note);
+      if (made) continue;
+      const Error& error = made.error();
+      if (!means_no_link(error.code)) return fail(error.code, "{}: {}", link.path, error.reason);
+      refused.emplace_back(std::move(link), error);
+    }
+    if (refused.size() == noted_links_.size()) break;
+    noted_links_.clear();
+    for (auto& [link, error] : refused) noted_links_.push_back(link);
+  } while (!noted_links_.empty());
+  for (const auto& [link, error] : refused) omissions_.add(link.path, Error{EOPNOTSUPP, error.reason}, true);
   return {};
 }
 

@@ -195,3 +195,22 @@ def test_a_link_that_is_left_out_is_not_noted(words, tmp_path):
             assert b"one" not in text and b"three" not in text and b"four" not in text, (folder, name, text)
     run("convert", tmp_path / "b.zarr", tmp_path / "c.h5")
     assert links_of(tmp_path / "c.h5") == ({"/g/two": ("soft", "/g/v")}, [[""], ["/g"], ["/g/v"]])
+
+
+def test_symbolic_links_in_netcdf(tmp_path):
+    """netCDF-C cannot open a file with a link that dangles, or leads to a group above it."""
+    store = tmp_path / "a.zarr"
+    g = zarr.open_group(str(store), "w")
+    g["v"], g["g/h/w"] = np.arange(5), np.arange(6)
+    g["v"].attrs["_ARRAY_DIMENSIONS"], g["g/h/w"].attrs["_ARRAY_DIMENSIONS"] = ["x"], ["y"]
+    (store / "a").symlink_to("b")  # a link to a link, which comes behind it
+    (store / "b").symlink_to("g/h")
+    run("convert", store, tmp_path / "b.nc")
+    assert links_of(tmp_path / "b.nc")[0] == {"/a": ("soft", "b"), "/b": ("soft", "g/h")}
+    assert "w(y)" in subprocess.run(["ncdump", "-h", tmp_path / "b.nc"], check=True, capture_output=True, text=True, timeout=60).stdout
+    (store / "nowhere").symlink_to("no/where")
+    (store / "g/h/up").symlink_to("..")
+    told = run("convert", store, tmp_path / "c.nc", code=32)
+    assert "/nowhere: a link to" in told and "/g/h/up: a link to" in told and "/a:" not in told and not (tmp_path / "c.nc").exists()
+    told = run("convert", "--skip-unsupported", store, tmp_path / "c.nc")
+    assert "/nowhere: a link to" in told and links_of(tmp_path / "c.nc") == links_of(tmp_path / "b.nc")
