@@ -17,7 +17,7 @@
 
 namespace codecfs::hdf5 {
 
-/// A fill value whose type has references.
+/// A fill value of a type with references.
 class FillWithReferences {
  public:
   /// Of creation properties of a dataset of this type; null if there is none, its type has no references, or all of it
