@@ -22,6 +22,8 @@ class CompareCommand final : public Command {
         "Formats, chunks, filters and byte orders do not matter, nor do fill values where chunks are stored.\n"
         "Elements are the same if their bits are. What only HDF5 has is not compared: the widths of the types of\n"
         "attributes, names of enumerations, committed types, fill values, links, the largest extents of dimensions.\n"
+        "A difference is of the form where the values are the same: [5] and 5, true and 1, 5 and 5.0 in attributes,\n"
+        "texts of a fixed length and of any. All others are of the content.\n"
         "\nExit codes: 0, the same; 2, different; 3, no difference, but something could not be compared; 32, a\n"
         "source cannot be read at all.\n"
         "\nExamples:\n"

@@ -38,6 +38,7 @@ class BorrowedSource : public Source {
   Result<std::optional<NczarrMembers>> nczarr_members(ObjectId group) override { return source_.nczarr_members(group); }
   Result<std::vector<GroupDimension>> dimensions(ObjectId group) override { return source_.dimensions(group); }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override { return source_.group_attributes(group); }
+  Result<std::vector<Attribute>> link_notes(ObjectId group) override { return source_.link_notes(group); }
   Result<VariablePtr> variable(ObjectId variable) override { return source_.variable(variable); }
   Result<VariablePtr> facts(ObjectId variable) override { return source_.facts(variable); }
 

@@ -10,10 +10,12 @@
 #include <set>
 #include <utility>
 
+#include "backends/api/link_notes.h"
 #include "backends/api/names.h"
 #include "base/human.h"
 #include "base/progress_reporter.h"
 #include "base/terminal_text.h"
+#include "commands/attribute_forms.h"
 #include "commands/dataset_info.h"
 #include "commands/elements.h"
 #include "commands/variable_comparison.h"
@@ -40,32 +42,6 @@ std::vector<Attribute> without_known_fill(const Variable& variable, const Variab
   if (std::ranges::none_of(other.attributes, is_fill) && fill_element(variable) == fill_element(other))
     std::erase_if(attributes, is_fill);
   return attributes;
-}
-
-/// The order of the members of objects does not count.
-bool is_same(const Json& one, const Json& other) {
-  if (one.is_object() && other.is_object()) {
-    if (one.size() != other.size()) return false;
-    for (const auto& [key, value] : one.items()) {
-      const auto found = other.find(key);
-      if (found == other.end() || !is_same(value, *found)) return false;
-    }
-    return true;
-  }
-  if (one.is_array() && other.is_array())
-    return std::ranges::equal(one, other, [](const Json& left, const Json& right) { return is_same(left, right); });
-  return print_json(one) == print_json(other);  // NaN is the same as NaN
-}
-
-/// An attribute as netCDF-4 has it: without booleans and lists of one value.
-Json netcdf_form(const Json& value) {
-  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
-  if (!value.is_array() || value.empty()) return value;
-  if (value.size() == 1 && !value[0].is_structured()) return netcdf_form(value[0]);
-  if (!std::ranges::all_of(value, &Json::is_boolean)) return value;
-  Json numbers = Json::array();
-  for (const Json& item : value) numbers.push_back(netcdf_form(item));
-  return numbers;
 }
 
 /// The names of dimensions that the source has, or a copy of it.
@@ -196,9 +172,10 @@ class DatasetComparison {
     return total;
   }
 
-  void differ(const std::string& path, std::string text) {
+  void differ(const std::string& path, std::string text, DifferenceKind kind = DifferenceKind::content) {
     ++found_.differences;
-    if (found_.different.size() < Comparison::kMaxListed) found_.different.push_back({path, std::move(text)});
+    if (kind == DifferenceKind::form) ++found_.differences_of_form;
+    if (found_.different.size() < Comparison::kMaxListed) found_.different.push_back({path, std::move(text), kind});
   }
   void not_known(const std::string& path, std::string text) { found_.unknown.push_back({path, std::move(text)}); }
 
@@ -206,7 +183,7 @@ class DatasetComparison {
     for (std::vector<Attribute>* const side : {&one, &other}) {  // without what codecfs itself says of them
       restore_floats(*side);
       std::erase_if(*side, [](const Attribute& attribute) {
-        return attribute.name == kPhonyDimensions || attribute.name == kStoredTypes;
+        return attribute.name == kPhonyDimensions || attribute.name == kStoredTypes || attribute.name == kStoredLinks;
       });
     }
     const auto find = [](const std::vector<Attribute>& all, const std::string& name) {
@@ -215,15 +192,17 @@ class DatasetComparison {
     constexpr std::string_view kNetcdf = "netCDF-4";
     const bool has_netcdf = one_.format() == kNetcdf || other_.format() == kNetcdf;
     const auto are_same = [&](const Json& left, const Json& right) {
-      return is_same(left, right) || (has_netcdf && is_same(netcdf_form(left), netcdf_form(right)));
+      return is_same_value(left, right) || (has_netcdf && is_same_value(netcdf_form(left), netcdf_form(right)));
     };
     for (const Attribute& attribute : one) {
       const auto same = find(other, attribute.name);
       if (same == other.end())
         differ(path, fmt::format("attribute {}: only in the first", attribute.name));
       else if (!are_same(attribute.value, same->value))
-        differ(path, fmt::format("attribute {}: {}, {}", attribute.name, short_text(attribute.value),
-                                 short_text(same->value)));
+        differ(
+            path,
+            fmt::format("attribute {}: {}, {}", attribute.name, short_text(attribute.value), short_text(same->value)),
+            has_same_content(attribute, *same) ? DifferenceKind::form : DifferenceKind::content);
     }
     for (const Attribute& attribute : other)
       if (find(one, attribute.name) == one.end())
@@ -255,9 +234,12 @@ class DatasetComparison {
       compare_attributes(path, without_known_fill(a, b), without_known_fill(b, a));
     if (a.dimensions && b.dimensions && have_other_names(a, b))
       differ(path, fmt::format("dimensions: {}, {}", print_json(Json(*a.dimensions)), print_json(Json(*b.dimensions))));
+    bool as_texts = false;
     if (ordered(a.type) != ordered(b.type) || a.object_codec != b.object_codec) {
-      differ(path, fmt::format("type: {}, {}", print_json(print_dtype(a.type)), print_json(print_dtype(b.type))));
-      return {};
+      as_texts = has_texts(a) && has_texts(b);
+      differ(path, fmt::format("type: {}, {}", print_json(print_dtype(a.type)), print_json(print_dtype(b.type))),
+             as_texts ? DifferenceKind::form : DifferenceKind::content);
+      if (!as_texts) return {};
     }
     if (a.grid.shape() != b.grid.shape()) {
       differ(path, fmt::format("shape: {}, {}", print_json(Json(a.grid.shape())), print_json(Json(b.grid.shape()))));
@@ -267,7 +249,7 @@ class DatasetComparison {
       not_known(path, (a.unreadable ? a : b).unreadable->reason);
       return {};
     }
-    VariableComparison values({one_, one.object, *left}, {other_, other.object, *right});
+    VariableComparison values({one_, one.object, *left}, {other_, other.object, *right}, as_texts);
     std::atomic<uint64_t> done = 0;
     const Result<> compared = values.run([&](uint64_t bytes) {
       done += bytes;
@@ -297,17 +279,30 @@ Json list_json(const std::vector<Difference>& list) {
   return json;
 }
 
+Json different_json(const std::vector<Difference>& list) {
+  Json json = list_json(list);
+  for (size_t i = 0; i < list.size(); ++i) json[i]["kind"] = list[i].kind == DifferenceKind::form ? "form" : "content";
+  return json;
+}
+
 }  // namespace
 
 Result<Comparison> compare(Source& one, Source& other) { return DatasetComparison(one, other).run(); }
 
 std::string comparison_text(const Comparison& found, const std::string& one, const std::string& other) {
   std::string text;
-  for (const Difference& item : found.different) text += printable(fmt::format("/{}: {}", item.path, item.text)) + "\n";
+  for (const Difference& item : found.different)
+    text += printable(fmt::format("/{}: {}{}", item.path, item.text,
+                                  item.kind == DifferenceKind::form ? " (only the form differs)" : "")) +
+            "\n";
   if (found.differences > found.different.size())
     text += fmt::format("and {} more differences\n", human_count(found.differences - found.different.size()));
   for (const Difference& item : found.unknown)
     text += printable(fmt::format("/{}: not compared: {}", item.path, item.text)) + "\n";
+  if (found.differences_of_form > 0)
+    text += fmt::format("{} of the content, {} of the form\n",
+                        counted(found.differences - found.differences_of_form, "difference"),
+                        human_count(found.differences_of_form));
   if (found.differences == 0 && found.unknown.empty())
     text += fmt::format("{} and {} have the same content: {}, {} compared\n", printable(one), printable(other),
                         counted(found.variables, "variable"), human_bytes(found.bytes));
@@ -321,7 +316,8 @@ Json comparison_json(const Comparison& found, const std::string& one, const std:
           {"variables", found.variables},
           {"compared_bytes", found.bytes},
           {"differences", found.differences},
-          {"different", list_json(found.different)},
+          {"differences_of_form", found.differences_of_form},
+          {"different", different_json(found.different)},
           {"not_compared", list_json(found.unknown)}};
 }
 

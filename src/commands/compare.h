@@ -12,9 +12,13 @@
 
 namespace codecfs::commands {
 
+/// form: the same values in another form, [5] and 5. content: anything else.
+enum class DifferenceKind { content, form };
+
 struct Difference {
   std::string path;
   std::string text;
+  DifferenceKind kind = DifferenceKind::content;
 };
 
 struct Comparison {
@@ -24,6 +28,7 @@ struct Comparison {
   uint64_t variables = 0;  // in both
   uint64_t bytes = 0;      // decoded bytes that were compared
   uint64_t differences = 0;
+  uint64_t differences_of_form = 0;   // of these
   std::vector<Difference> different;  // the first kMaxListed
   std::vector<Difference> unknown;    // what cannot be read
 };

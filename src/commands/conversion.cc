@@ -10,7 +10,6 @@
 #include <span>
 #include <utility>
 
-#include "backends/api/external_link.h"
 #include "backends/api/names.h"
 #include "backends/api/newer_format.h"
 #include "base/utf8.h"
@@ -58,10 +57,6 @@ bool is_metadata(std::string_view name) { return name.starts_with(".z") || name 
 
 }  // namespace
 
-std::string Conversion::LinksMade::text() const {
-  return count == 1 ? "the link " + first : fmt::format("{} links (the first is {})", count, first);
-}
-
 Result<Converted> Conversion::run() {
   Directory top = to_.root();
   // The root of an HDF5 file is a group.
@@ -72,6 +67,7 @@ Result<Converted> Conversion::run() {
   }
   CODECFS_TRY(copy_directory(TreeFiles::root(), top, ""));
   CODECFS_TRY(copy_batch());
+  CODECFS_TRY(restore_links());
   find_unlisted();
   if (omissions_.fails()) return std::unexpected(omissions_.error());
   warn_of_links();
@@ -266,42 +262,29 @@ void Conversion::warn_of_rules() {
 Result<std::string> Conversion::without_omitted(std::string_view text, std::string_view name,
                                                 const std::string& directory) const {
   CODECFS_ASSIGN(Json json, parse_json(text));
+  const Json before = json;
+  const bool is_v3 = name == "zarr.json";
   Json* members = &json;
-  if (name == "zarr.json" && json.contains("consolidated_metadata")) {
-    members = &json["consolidated_metadata"];
-  } else if (name != ".zmetadata") {
-    return std::string(text);
+  if (is_v3) {
+    if (json.contains("attributes")) drop_omitted_links(json["attributes"], directory);
+    members = json.contains("consolidated_metadata") ? &json["consolidated_metadata"] : nullptr;
+  } else if (name == ".zattrs") {
+    drop_omitted_links(json, directory);
   }
-  if (!members->contains("metadata") || !(*members)["metadata"].is_object()) return std::string(text);
-  members = &(*members)["metadata"];
-  for (auto member = members->begin(); member != members->end();)
-    member = omissions_.covers(directory + member.key()) ? members->erase(member) : std::next(member);
-  return print_json(json, 4) + "\n";
-}
-
-Result<> Conversion::copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name,
-                               const std::string& path) {
-  CODECFS_ASSIGN(const TreeFiles::Ino link, from_.find(from, name));
-  CODECFS_ASSIGN(const std::string target, from_.link_target(link));
-  if (const Result<> made = to_.make_link(to, name, target); !made) {
-    done_.warnings.push_back(fmt::format("{}: the link to {} was left out: {}", path, target, made.error().reason));
-    return {};
+  if (members != nullptr && (is_v3 || name == ".zmetadata") && members->contains("metadata") &&
+      (*members)["metadata"].is_object()) {
+    members = &(*members)["metadata"];
+    for (auto member = members->begin(); member != members->end();)
+      member = omissions_.covers(directory + member.key()) ? members->erase(member) : std::next(member);
+    for (auto&& [key, member] : members->items()) {
+      const size_t end = key.rfind(".zattrs");
+      if (is_v3 && member.contains("attributes"))
+        drop_omitted_links(member["attributes"], directory + key + "/");
+      else if (!is_v3 && end != key.npos)
+        drop_omitted_links(member, directory + key.substr(0, end));
+    }
   }
-  LinksMade& links = target.starts_with(kExternalLink) ? external_links_ : links_;
-  if (links.count++ == 0) links.first = fmt::format("{} -> {}", path, target);
-  return {};
-}
-
-/// HDF5's links are part of the file; Zarr has none.
-void Conversion::warn_of_links() {
-  if (links_.count > 0)
-    done_.warnings.push_back(fmt::format(
-        "{} became symbolic links, which Zarr does not know: readers see what they lead to once more, and object "
-        "stores do not keep them",
-        links_.text()));
-  if (external_links_.count > 0)
-    done_.warnings.push_back(
-        fmt::format("{} to other files became symbolic links that lead nowhere", external_links_.text()));
+  return json == before ? std::string(text) : print_json(json, 4) + "\n";
 }
 
 Result<> Conversion::copy_batch() {

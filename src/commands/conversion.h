@@ -67,6 +67,7 @@ class Conversion {
   Result<> copy_without_rule(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path,
                              const Error& refusal);
   void warn_of_rules();
+  void drop_omitted_links(Json& attributes, const std::string& directory) const;
   [[nodiscard]] Result<std::string> without_omitted(std::string_view text, std::string_view name,
                                                     const std::string& directory) const;
   // conversion_nczarr.cc
@@ -75,6 +76,8 @@ class Conversion {
   Result<uint64_t> longest_text(const NczarrLayout::Array& array);
   Result<> copy_texts(const Chunk& chunk);
   Result<> copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
+  Result<bool> note_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
+  Result<> restore_links();
   void warn_of_links();
   Result<> copy_batch();
   Result<> copy_chunk(const Chunk& chunk);
@@ -97,6 +100,13 @@ class Conversion {
   std::map<std::string, Members> made_;
   std::map<std::string, uint64_t> text_lengths_;  // NCZarr: of arrays of texts
   std::vector<Chunk> chunks_waiting_;
+  struct NotedLink {
+    Directory to;
+    std::string name;
+    std::string path;
+    std::string note;
+  };
+  std::vector<NotedLink> noted_links_;  // made when all that they may lead to is there
   LinksMade links_;
   LinksMade external_links_;
   uint64_t without_rule_ = 0;  // variables that keep their filters, whatever the rule for all says

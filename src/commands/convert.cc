@@ -433,6 +433,7 @@ Result<Converted> convert_to_url(std::unique_ptr<Source> source, const std::stri
 
 Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
                           ConvertOptions options) {
+  if (options.format == DatasetFormat::hdf5) source->show_links();
   if (source->root().kind == EntryKind::folder)
     return fail(
         EINVAL,

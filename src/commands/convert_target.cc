@@ -101,6 +101,9 @@ class TreeTarget final : public ConvertTarget {
   Result<> make_link(const Directory& directory, const std::string& name, const std::string& target) override {
     return tree_.make_link(directory.ino, name, target);
   }
+  Result<> restore_link(const Directory& directory, const std::string& name, const std::string& note) override {
+    return tree_.restore_link(directory.ino, name, note);
+  }
   [[nodiscard]] bool consolidates() const override { return true; }
   [[nodiscard]] bool takes_file_names() const override { return true; }
   [[nodiscard]] bool is_hdf5() const override {

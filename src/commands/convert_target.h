@@ -32,6 +32,11 @@ class ConvertTarget {
   /// Creates or replaces a file. has() tells apart one that was cut short by an interruption.
   virtual Result<> write(const Directory& directory, const std::string& name, Bytes content) = 0;
   virtual Result<> make_link(const Directory& directory, const std::string& name, const std::string& target) = 0;
+  /// Makes a link of which there is a note (TreeReader::link_notes()). EOPNOTSUPP; ENOENT if it needs its target.
+  virtual Result<> restore_link(const Directory& /*directory*/, const std::string& /*name*/,
+                                const std::string& /*note*/) {
+    return fail(EOPNOTSUPP, "only HDF5 has links");
+  }
   /// Whether the target makes consolidated metadata itself.
   [[nodiscard]] virtual bool consolidates() const = 0;
   /// Names are file names as a mount shows them, and not keys of Zarr.

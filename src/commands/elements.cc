@@ -8,6 +8,7 @@
 
 #include "base/endian.h"
 #include "base/terminal_text.h"
+#include "base/utf8.h"
 #include "model/json.h"
 
 namespace codecfs::commands {
@@ -136,6 +137,43 @@ std::vector<std::byte> fill_element(const Variable& variable) {
   make_little_endian(variable.type, fill);
   return fill;
 }
+
+bool has_texts(const Variable& variable) {
+  const TypeKind kind = variable.type.kind;
+  if (kind != TypeKind::object) return kind == TypeKind::string || kind == TypeKind::unicode;
+  const Json& codec = variable.object_codec;
+  return codec.is_object() && codec.value("id", "") == "vlen-utf8";
+}
+
+Result<Elements> as_texts(const Variable& variable, Elements elements) {
+  if (variable.type.kind == TypeKind::object) return elements;
+  const size_t size = variable.type.size;
+  const bool is_unicode = variable.type.kind == TypeKind::unicode;
+  std::string all;
+  std::vector<size_t> ends;
+  for (size_t at = 0; size > 0 && at + size <= elements.bytes.size(); at += size) {
+    const Bytes element = elements.bytes.bytes().subspan(at, size);
+    const size_t begin = all.size();
+    if (is_unicode) {
+      for (size_t i = 0; i + sizeof(uint32_t) <= size; i += sizeof(uint32_t))
+        utf8_append(all, load_le<uint32_t>(&element[i]));
+    } else {
+      all.append(reinterpret_cast<const char*>(element.data()), size);
+    }
+    while (all.size() > begin && all.back() == '\0') all.pop_back();
+    ends.push_back(all.size());
+  }
+  Elements texts;
+  CODECFS_ASSIGN(texts.bytes, Buffer::copy_of(std::as_bytes(std::span(all))));
+  size_t begin = 0;
+  for (const size_t end : ends) {
+    texts.items.push_back(texts.bytes.bytes().subspan(begin, end - begin));
+    begin = end;
+  }
+  return texts;
+}
+
+std::string text_for_people(Bytes text) { return quoted(text); }
 
 std::string element_text(const Variable& variable, Bytes element) {
   if (variable.type.kind != TypeKind::object) return cut_to(value_text(variable.type, element), kMaxColumns);

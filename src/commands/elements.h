@@ -26,6 +26,13 @@ Result<Elements> elements_of_chunk(const Variable& variable, Buffer chunk, uint6
 /// One element of fill, as elements_of_chunk() makes it.
 std::vector<std::byte> fill_element(const Variable& variable);
 
+/// Whether elements are texts, of a fixed length or of any.
+bool has_texts(const Variable& variable);
+/// Texts of a fixed length in the form of those of variable length: UTF-8, without the zeros behind them.
+Result<Elements> as_texts(const Variable& variable, Elements elements);
+/// For people: a text of as_texts(), in quotes. Long ones are cut. Printable.
+std::string text_for_people(Bytes text);
+
 /// For people: "1.5", "[1, 2]", "{a: 1, b: \"x\"}", "0x00ff". Long ones are cut. Printable.
 std::string element_text(const Variable& variable, Bytes element);
 

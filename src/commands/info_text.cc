@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "backends/api/link_notes.h"
 #include "base/human.h"
 #include "base/terminal_text.h"
 #include "commands/dataset_info.h"
@@ -309,7 +310,7 @@ std::string variable_text(const InfoNode& node, const Variable& described, size_
   std::vector<Attribute> attributes = described.attributes;
   restore_floats(attributes);
   std::erase_if(attributes, [](const Attribute& attribute) {
-    return attribute.name == kPhonyDimensions || attribute.name == kStoredTypes;
+    return attribute.name == kPhonyDimensions || attribute.name == kStoredTypes || attribute.name == kStoredLinks;
   });
   if (!attributes.empty()) text += "  attributes\n";
   for (const Attribute& attribute : attributes)

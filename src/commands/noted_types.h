@@ -1,15 +1,19 @@
 #pragma once
-// An HDF5 file for conversion into a format that does not have its types.
+// An HDF5 file for conversion into a format that does not have its types and links.
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "backends/api/link_notes.h"
+#include "base/mutex.h"
 #include "commands/borrowed_source.h"
 
 namespace codecfs::commands {
 
-/// The attributes of its groups and variables have kStoredTypes where that has something to say.
+/// The attributes of its groups and variables have kStoredTypes and kStoredLinks where these have something to say.
 class NotedTypes final : public BorrowedSource {
  public:
   /// `notes_fill`: the format has a fill value only where it marks missing data (Zarr v2).
@@ -21,6 +25,8 @@ class NotedTypes final : public BorrowedSource {
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
     CODECFS_ASSIGN(std::vector<Attribute> attributes, source_->group_attributes(group));
     if (auto types = stored_types(attributes, nullptr)) attributes.push_back(*std::move(types));
+    CODECFS_ASSIGN(const std::optional<Attribute> links, links_of(group));
+    if (links) attributes.push_back(*links);
     return attributes;
   }
   Result<VariablePtr> variable(ObjectId variable) override;
@@ -34,8 +40,21 @@ class NotedTypes final : public BorrowedSource {
   Result<> finish() override { return source_->finish(); }
 
  private:
+  /// Read once, as that looks at all members of the group.
+  Result<std::optional<Attribute>> links_of(ObjectId group) {
+    {
+      const LockGuard lock(mutex_);
+      if (const auto known = links_.find(group); known != links_.end()) return known->second;
+    }
+    CODECFS_ASSIGN(const std::vector<Attribute> notes, source_->link_notes(group));
+    const LockGuard lock(mutex_);
+    return links_.try_emplace(group, stored_links(notes)).first->second;
+  }
+
   std::unique_ptr<Source> source_;
   const bool notes_fill_;
+  Mutex mutex_;
+  std::map<ObjectId, std::optional<Attribute>> links_ CODECFS_GUARDED_BY(mutex_);
 };
 
 }  // namespace codecfs::commands

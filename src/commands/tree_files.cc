@@ -159,6 +159,11 @@ Result<> TreeFiles::make_link(Ino directory, std::string_view name, std::string_
   return {};
 }
 
+Result<> TreeFiles::restore_link(Ino directory, std::string_view name, std::string_view note) {
+  Result<> made = filesystem_->tree().restore_link(directory, name, note);
+  return !made && made.error().code == EEXIST ? Result<>() : made;
+}
+
 Result<> TreeFiles::finish() {
   filesystem_->stop_reading_ahead();
   return filesystem_->finish();

@@ -40,6 +40,9 @@ Result<VariableComparison::ElementsPtr> VariableComparison::elements_of(const Va
     if (bytes) {
       const uint64_t count = variable.facts->grid.elements_per_chunk();
       CODECFS_ASSIGN(Elements elements, elements_of_chunk(*variable.facts, *std::move(bytes), count));
+      if (as_texts_) {
+        CODECFS_ASSIGN(elements, as_texts(*variable.facts, std::move(elements)));
+      }
       return std::make_shared<const Elements>(std::move(elements));
     }
     if (bytes.error().code != ENOENT) return pass_on(bytes);
@@ -47,6 +50,9 @@ Result<VariableComparison::ElementsPtr> VariableComparison::elements_of(const Va
   const LockGuard lock(fill.mutex);
   if (!fill.elements) {
     CODECFS_ASSIGN(Elements elements, make_fill(*variable.facts));
+    if (as_texts_) {
+      CODECFS_ASSIGN(elements, as_texts(*variable.facts, std::move(elements)));
+    }
     fill.elements = std::make_shared<const Elements>(std::move(elements));
   }
   return fill.elements;
@@ -100,7 +106,7 @@ Result<> VariableComparison::compare_whole_chunk(uint64_t number) {
 void VariableComparison::compare_part(const Region& region, const Elements& one, const Block& block,
                                       const Elements& other, const Block& other_block) {
   const size_t size = one_.facts->type.size;
-  const bool has_items = one_.facts->type.kind == TypeKind::object;
+  const bool has_items = as_texts_ || one_.facts->type.kind == TypeKind::object;
   const auto element = [&](const Elements& elements, uint64_t index) {
     return has_items ? elements.items[index] : elements.bytes.bytes().subspan(index * size, size);
   };
@@ -115,8 +121,7 @@ void VariableComparison::compare_part(const Region& region, const Elements& one,
       if (std::ranges::equal(left, right)) continue;
       // Only the first of a run can be the first of all.
       if (differing++ > 0) continue;
-      note_difference(in_one + i, block,
-                      fmt::format("{}, {}", element_text(*one_.facts, left), element_text(*other_.facts, right)));
+      note_difference(in_one + i, block, fmt::format("{}, {}", text_of(one_, left), text_of(other_, right)));
     }
     differing_ += differing;
   });
@@ -161,8 +166,7 @@ Result<> VariableComparison::run(const std::function<void(uint64_t bytes)>& adva
   }
   CODECFS_TRY(compare_where_absent(compare_all, compared));
   // Where neither stores anything, both read as their fill.
-  if (compared < one_.facts->grid.count()) compare_fills();
-  return {};
+  return compared < one_.facts->grid.count() ? compare_fills() : Result<>();
 }
 
 // The chunks that are absent in the first variable, where the second one stores something.
@@ -198,14 +202,26 @@ Result<> VariableComparison::compare_where_absent(
   }
 }
 
-void VariableComparison::compare_fills() {
-  if (one_.facts->is_fill_undefined || other_.facts->is_fill_undefined) return;
-  const std::vector<std::byte> one = fill_element(*one_.facts);
-  const std::vector<std::byte> other = fill_element(*other_.facts);
-  if (std::ranges::equal(one, other)) return;
+Result<> VariableComparison::compare_fills() {
+  if (one_.facts->is_fill_undefined || other_.facts->is_fill_undefined) return {};
+  const auto fill_of = [&](const VariableOf& variable) -> Result<std::vector<std::byte>> {
+    std::vector<std::byte> fill = fill_element(*variable.facts);
+    if (!as_texts_ || variable.facts->type.kind == TypeKind::object) return fill;
+    CODECFS_ASSIGN(Buffer bytes, Buffer::copy_of(fill));
+    CODECFS_ASSIGN(const Elements texts, as_texts(*variable.facts, {.bytes = std::move(bytes), .items = {}}));
+    const Bytes text = texts.bytes.bytes();
+    return std::vector<std::byte>(text.begin(), text.end());
+  };
+  CODECFS_ASSIGN(const std::vector<std::byte> one, fill_of(one_));
+  CODECFS_ASSIGN(const std::vector<std::byte> other, fill_of(other_));
+  if (std::ranges::equal(one, other)) return {};
   const LockGuard lock(mutex_);
-  fills_text_ = fmt::format("chunks that neither stores read as {}, {}", element_text(*one_.facts, one),
-                            element_text(*other_.facts, other));
+  fills_text_ = fmt::format("chunks that neither stores read as {}, {}", text_of(one_, one), text_of(other_, other));
+  return {};
+}
+
+std::string VariableComparison::text_of(const VariableOf& variable, Bytes element) const {
+  return as_texts_ ? text_for_people(element) : element_text(*variable.facts, element);
 }
 
 }  // namespace codecfs::commands

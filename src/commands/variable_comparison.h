@@ -1,5 +1,5 @@
 #pragma once
-// Compares the elements of two variables of the same shape and of the same type, but for byte order.
+// Compares the elements of two variables of the same shape and of the same type, but for byte order; or of texts.
 
 #include <atomic>
 #include <cstdint>
@@ -26,7 +26,9 @@ struct VariableOf {
 
 class VariableComparison {
  public:
-  VariableComparison(const VariableOf& one, const VariableOf& other) : one_(one), other_(other) {}
+  /// `as_texts`: the types are different, and both has_texts().
+  VariableComparison(const VariableOf& one, const VariableOf& other, bool as_texts = false)
+      : one_(one), other_(other), as_texts_(as_texts) {}
 
   /// Compares all chunks that one of the variables stores, on all cores; calls `advance` with the decoded bytes of
   /// each. The errors of reading, EOPNOTSUPP if elements cannot be compared, ECANCELED.
@@ -56,10 +58,12 @@ class VariableComparison {
   void compare_part(const Region& region, const Elements& one, const Block& block, const Elements& other,
                     const Block& other_block);
   void note_difference(uint64_t index_in_block, const Block& block, std::string text);
-  void compare_fills();
+  Result<> compare_fills();
+  [[nodiscard]] std::string text_of(const VariableOf& variable, Bytes element) const;
 
   const VariableOf one_;
   const VariableOf other_;
+  const bool as_texts_;
   Fill fill_of_one_;
   Fill fill_of_other_;
   LruMap<uint64_t, Elements> cache_{4096, uint64_t{256} << 20};  // chunks of `other_` that several of `one_` overlap

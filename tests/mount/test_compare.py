@@ -460,3 +460,111 @@ def test_a_link_is_what_it_leads_to_where_the_other_has_a_copy(tmp_path):
     found = texts(compare(tmp_path / "links.h5", tmp_path / "copies", code=2))
     assert set(found) == {"/entry/soft", "/group/data/z", "/dangling", "/loop"}
     assert "[1]" in found["/entry/soft"] and "only in the second" in found["/loop"]
+
+
+# ---- the form and the content
+
+def kinds(found):
+    return {(item["path"], item["text"].split(":")[0]): item["kind"] for item in found["different"]}
+
+
+PAIRS = [  # values of attributes
+    (5, [5]), (5, [[5]]), ([1, 2], [[1, 2]]), (True, 1), (True, np.int8(1)), (False, 1), ([True, False], [1, 0]), (-9, -9.0), (-9, -9.5),
+    (np.int64(2**53 + 1), 2.0**53), (np.int64(2**53), 2.0**53), (np.uint64(2**64 - 1), 2.0**64), (np.uint64(2**63), 2.0**63),
+    (np.float32(0.1), float(np.float32(0.1))), (np.float32([0.1, 2]), np.float64(np.float32([0.1, 2]))), (np.float32(0.1), [0.2]),
+    ([1, 2, 3], [1.0, 2.0, 3.0]), ([1, 2, 3], [1, 2]), ([1, 2, 3], [1, 2, 4]), ("a", ["a"]), ("a", ["b"]), ("5", 5), (5, 6),
+    (np.nan, [np.nan]), (np.nan, 0.0), (-np.inf, [-np.inf]), ([], 5), (0, False),
+]
+
+
+@pytest.mark.parametrize("one, other", PAIRS, ids=range(len(PAIRS)))
+def test_an_attribute_of_another_form_is_told_from_another_value(one, other, tmp_path):
+    """numpy says whether the values are equal, without axes of length 1."""
+    for name, value in (("a.h5", one), ("b.h5", other)):
+        with h5py.File(tmp_path / name, "w") as f:
+            f.attrs["x"] = value
+    read = []
+    for name in ("a.h5", "b.h5"):
+        with h5py.File(tmp_path / name) as f:
+            value = np.squeeze(np.asarray(f.attrs["x"]))
+            # numpy compares integers and floats as floats, which rounds.
+            read.append(value.astype(object) if value.dtype.kind in "iub" else value)
+    is_text = [value.dtype.kind in "OUS" and isinstance(value.flat[0] if value.size else 0, str) for value in read]
+    equal = is_text[0] == is_text[1] and read[0].shape == read[1].shape and all(
+        a == b or (a != a and b != b) for a, b in zip(read[0].ravel().tolist(), read[1].ravel().tolist()))
+    for first, second in (("a.h5", "b.h5"), ("b.h5", "a.h5")):
+        found = compare(tmp_path / first, tmp_path / second, code=2)
+        assert kinds(found) == {("/", "attribute x"): "form" if equal else "content"}, (read, found)
+        assert found["differences"] == 1 and found["differences_of_form"] == equal
+        lines = run(tmp_path / first, tmp_path / second, code=2).splitlines()
+        assert lines[0].endswith(" (only the form differs)") == equal
+        assert lines[1:] == (["0 differences of the content, 1 of the form"] if equal else [])
+
+
+def text_arrays():
+    words = ["", "a", "naïve", "温度"]
+    for name, array, dtype in (("fixed", np.array([w.encode() for w in words], "S8"), None),
+                               ("longer", np.array([w.encode() for w in words], "S20"), None),
+                               ("any", np.array(words, object), h5py.string_dtype())):
+        yield name, array, dtype
+
+
+def test_texts_of_another_length_are_another_form(tmp_path):
+    for name, array, dtype in text_arrays():
+        with h5py.File(tmp_path / f"{name}.h5", "w") as f:
+            f.create_dataset("v", data=array, dtype=dtype, chunks=(3,))
+            f.create_dataset("absent", (5,), dtype or array.dtype, chunks=(2,))
+    zarr.open_group(str(tmp_path / "unicode"), "w").create_dataset("v", data=np.array(list(text_arrays())[2][1], "U6"), chunks=(2,))
+    zarr.open_group(str(tmp_path / "unicode"), "a").create_dataset("absent", shape=(5,), dtype="U3", chunks=(2,), fill_value="")
+    places = [tmp_path / name for name in ("fixed.h5", "longer.h5", "any.h5", "unicode")]
+    for one in places:
+        for other in places:
+            found = compare(one, other, code=0 if one == other else 2)
+            assert set(kinds(found)) == (set() if one == other else {("/v", "type"), ("/absent", "type")})
+            assert found["differences_of_form"] == found["differences"] and found["not_compared"] == []
+    with h5py.File(tmp_path / "any.h5", "a") as f:
+        f["v"][2] = "naive"
+        f["absent"][1] = "x"
+    found = compare(tmp_path / "fixed.h5", tmp_path / "any.h5", code=2)
+    assert sorted(item["kind"] for item in found["different"]) == ["content", "content", "form", "form"]
+    assert '1 element differs, the first at [2]: "naïve", "naive"' in [item["text"] for item in found["different"]]
+    assert '1 element differs, the first at [1]: "", "x"' in [item["text"] for item in found["different"]]
+    lines = run(tmp_path / "fixed.h5", tmp_path / "any.h5", code=2).splitlines()
+    assert lines[-1] == "2 differences of the content, 2 of the form"
+
+
+def test_the_kinds_of_other_differences(tmp_path):
+    """What is missing, and types of numbers that hold other values, are of the content."""
+    with h5py.File(tmp_path / "a.h5", "w") as f, h5py.File(tmp_path / "b.h5", "w") as g:
+        f["i"], g["i"] = np.arange(3, dtype="i4"), np.arange(3, dtype="i8")
+        f["shape"], g["shape"] = np.arange(3), np.arange(4)
+        f["value"], g["value"] = np.arange(3), np.arange(1, 4)
+        f["kind"] = 1
+        g.create_group("kind")
+        f["left"], g["right"] = 1, 1
+        f.attrs["left"], g.attrs["right"] = 1, 1
+        f.attrs["n"], g.attrs["n"] = 5, [5]
+    found = compare(tmp_path / "a.h5", tmp_path / "b.h5", code=2)
+    assert found["differences"] == 9 and found["differences_of_form"] == 1
+    assert [key for key, kind in kinds(found).items() if kind == "form"] == [("/", "attribute n")]
+    assert set(kinds(found).values()) == {"form", "content"}
+    assert run(tmp_path / "a.h5", tmp_path / "b.h5", code=2).endswith("\n8 differences of the content, 1 of the form\n")
+
+
+def test_a_conversion_and_back_changes_no_content(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["v"] = np.arange(4.0)
+        for name, value in (("list", [5]), ("bool", True), ("float", -9.0), ("single", np.float32(0.1)), ("rows", [[1, 2]])):
+            f["v"].attrs[name] = value
+    for target in ("b.zarr", "c.h5"):
+        source = tmp_path / ("a.h5" if target == "b.zarr" else "b.zarr")
+        subprocess.run([CODECFS, "convert", source, tmp_path / target], check=True, capture_output=True, timeout=60)
+        run(tmp_path / "a.h5", tmp_path / target)
+    with h5py.File(tmp_path / "a.h5") as f, netCDF4.Dataset(tmp_path / "d.nc", "w") as d:  # netCDF has one form of these
+        d.createDimension("x", 4)
+        v = d.createVariable("v", "f8", ("x",))
+        v[:] = f["v"][:]
+        v.setncatts({"list": 5, "bool": 1, "float": -9, "single": float(np.float32(0.1)), "rows": [1, 2]})
+    found = compare(tmp_path / "a.h5", tmp_path / "d.nc", code=2)
+    assert {text for _, text in kinds(found)} == {"attribute float", "attribute single", "attribute rows"}
+    assert set(kinds(found).values()) == {"form"}

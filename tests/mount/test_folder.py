@@ -688,3 +688,42 @@ def test_external_links_lead_to_files_of_the_folder(mount, tmp_path):
     # Alone, the file has nothing to lead to.
     alone = mount(folder / "master.h5", "ro").path
     assert os.readlink(alone / "whole").startswith("external-link:")
+
+
+def test_a_link_whose_target_cannot_be_looked_at_hides_no_other_member(mount, tmp_path):
+    """Root may search every directory, so here the error is that of a directory with too long a name."""
+    (tmp_path / "run").mkdir()
+    with h5py.File(tmp_path / "run/master.h5", "w") as file:
+        file["v"] = [1, 2]
+        file["g/w"] = [3]
+        file["long"] = file["g/long"] = h5py.ExternalLink("n" * 300 + "/data.h5", "/x")
+    master = mount(tmp_path / "run", "ro").path / "master.h5"
+    for folder, members in (master, {"g", "long", "v"}), (master / "g", {"long", "w"}):
+        assert {name for name in os.listdir(folder) if not name.startswith(".")} == members
+        with pytest.raises(OSError) as caught:
+            os.stat(folder / "long")
+        assert caught.value.errno == errno.ENAMETOOLONG
+    assert zarr.open_array(str(master / "v"), mode="r")[:].tolist() == [1, 2]
+
+
+def test_links_between_files_of_a_folder_in_all_views(mount, tmp_path):
+    (tmp_path / "run/parts").mkdir(parents=True)
+    with h5py.File(tmp_path / "run/parts/data.h5", "w") as file:
+        file["entry/x"] = np.arange(4)
+    with h5py.File(tmp_path / "run/master.h5", "w") as file:
+        file["entry/data/one"] = h5py.ExternalLink("parts/data.h5", "/entry/x")
+        file["entry/group"] = h5py.ExternalLink("parts/data.h5", "/entry")
+        file["entry/inside"] = h5py.SoftLink("/entry/group/x")
+    root = mount(tmp_path / "run", "ro").path
+    for view in "encoded", "decoded3", "encoded3":
+        master = root / ".codecfs/view" / view / "master.h5"
+        names = {"x"} if view == "encoded" else {"x", "zarr.json"}
+        assert names <= set(os.listdir(master / "entry/group")), view
+        metadata = ".zarray" if view == "encoded" else "zarr.json"
+        for name in "entry/data/one", "entry/group/x", "entry/inside":
+            assert (master / name / metadata).exists(), (view, name)
+    for view, load in ("npy", lambda path: np.load(path)), ("raw", lambda path: np.fromfile(path, "i8")):
+        master = root / ".codecfs/view" / view / "master.h5"
+        suffix = ".npy" if view == "npy" else ""
+        for name in "entry/data/one", "entry/group/x", "entry/inside":
+            assert load(master / (name + suffix)).tolist() == list(range(4)), (view, name)

@@ -43,6 +43,11 @@ class TreeReader {
   /// One member of a group. ENOENT.
   virtual Result<Entry> find(ObjectId group, std::string_view name) = 0;
   virtual Result<std::vector<Attribute>> group_attributes(ObjectId group) = 0;
+  /// The links of a group as a conversion to HDF5 makes them (link_notes.h), by their file names. A store of Zarr has
+  /// some that list() does not show, or shows as what they lead to.
+  virtual Result<std::vector<Attribute>> link_notes(ObjectId) { return std::vector<Attribute>(); }
+  /// From now on, the links that link_notes() has are shown as such. To be called before all other functions.
+  virtual void show_links() {}
   /// The dimensions that a group defines, in their order. Empty where arrays only name their dimensions.
   virtual Result<std::vector<GroupDimension>> dimensions(ObjectId) { return std::vector<GroupDimension>(); }
   /// None, but for the groups of an NCZarr store.

@@ -155,6 +155,7 @@ class Work {
       case Call::overview: return run(in, out, &Source::overview);
       case Call::find: return run(in, out, &Source::find);
       case Call::group_attributes: return run(in, out, &Source::group_attributes);
+      case Call::link_notes: return run(in, out, &Source::link_notes);
       case Call::dimensions: return run(in, out, &Source::dimensions);
       case Call::variable: return run(in, out, &Source::variable);
       case Call::variable_attributes: return run(in, out, &Source::variable_attributes);
@@ -183,6 +184,7 @@ class Work {
       case Call::define_dimensions: return edit(in, out, &Source::define_dimensions);
       case Call::make_variable: return edit(in, out, &Source::make_variable);
       case Call::make_link: return edit(in, out, &Source::make_link);
+      case Call::restore_link: return edit(in, out, &Source::restore_link);
       case Call::remove: return edit(in, out, &Source::remove);
       case Call::rename: return edit(in, out, &Source::rename);
       case Call::set_attributes: return edit(in, out, &Source::set_attributes);

@@ -78,6 +78,9 @@ class IsolatedHdf5 final : public Source {
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
     return client_.call<std::vector<Attribute>>(Call::group_attributes, group);
   }
+  Result<std::vector<Attribute>> link_notes(ObjectId group) override {
+    return client_.call<std::vector<Attribute>>(Call::link_notes, group);
+  }
   Result<std::vector<GroupDimension>> dimensions(ObjectId group) override {
     return client_.call<std::vector<GroupDimension>>(Call::dimensions, group);
   }
@@ -200,6 +203,9 @@ class IsolatedHdf5 final : public Source {
   }
   Result<Entry> make_link(ObjectId group, std::string_view name, std::string_view target) override {
     return edit<Entry>(Call::make_link, group, name, target);
+  }
+  Result<> restore_link(ObjectId group, std::string_view name, std::string_view note) override {
+    return edit<void>(Call::restore_link, group, name, note);
   }
   Result<> remove(ObjectId group, std::string_view name) override { return edit<void>(Call::remove, group, name); }
   Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name) override {

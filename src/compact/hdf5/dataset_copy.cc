@@ -10,25 +10,12 @@
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/library/stored_enum.h"
 #include "base/progress_reporter.h"
+#include "compact/hdf5/fill_references.h"
 #include "compact/hdf5/stored_chunks.h"
 #include "compact/hdf5/stored_values.h"
 
 namespace codecfs::hdf5 {
 namespace {
-
-/// A fill value with references would have to be translated before their targets are copied.
-Result<> check_fill_value(hid_t properties, hid_t type) {
-  const Handle memory(H5Tcopy(type));
-  CODECFS_ASSIGN(const ValueLayout layout, ValueLayout::of(memory.get()));
-  if (!layout.references) return {};
-  H5D_fill_value_t kind = H5D_FILL_VALUE_ERROR;
-  if (H5Pfill_value_defined(properties, &kind) < 0) return fail_library(EIO, "its fill value");
-  if (kind != H5D_FILL_VALUE_USER_DEFINED) return {};
-  std::vector<std::byte> value(layout.size);
-  if (H5Pget_fill_value(properties, memory.get(), value.data()) < 0) return fail_library(EIO, "its fill value");
-  if (std::ranges::all_of(value, [](std::byte byte) { return byte == std::byte{0}; })) return {};
-  return fail(EOPNOTSUPP, "its fill value holds references, which codecfs cannot copy");
-}
 
 Result<> check_filters(hid_t from_properties, hid_t made) {
   const Handle properties(H5Dget_create_plist(made));
@@ -107,11 +94,12 @@ Result<> copy_chunks(hid_t from, hid_t to, hid_t properties, uint64_t file_bytes
 
 }  // namespace
 
-Result<Handle> make_dataset_like(hid_t from, hid_t type, hid_t to, PlaceholderFilters& placeholders) {
+Result<Handle> make_dataset_like(hid_t from, hid_t type, hid_t to, PlaceholderFilters& placeholders,
+                                 const ReferenceMap& references) {
   const Handle properties(H5Dget_create_plist(from));
   const Handle space(H5Dget_space(from));
   if (!properties || !space) return fail_library(EIO, "its properties");
-  CODECFS_TRY(check_fill_value(properties.get(), type));
+  CODECFS_TRY(translate_fill(properties.get(), type, references));
   CODECFS_TRY(placeholders.register_filters(properties.get()));
   Handle made(H5Dcreate_anon(to, type, space.get(), properties.get(), H5P_DEFAULT));
   if (!made) return fail_library(EOPNOTSUPP, "libhdf5 does not make a dataset like it");

@@ -14,8 +14,9 @@
 namespace codecfs::hdf5 {
 
 /// Creates a dataset with the same extent and properties in the file `to`, without a link and without data. `type`: the
-/// same type, or the copy of a committed type. EIO; EOPNOTSUPP.
-Result<Handle> make_dataset_like(hid_t from, hid_t type, hid_t to, PlaceholderFilters& placeholders);
+/// same type, or the copy of a committed type. `references` must have the fill_targets(). EIO; EOPNOTSUPP.
+Result<Handle> make_dataset_like(hid_t from, hid_t type, hid_t to, PlaceholderFilters& placeholders,
+                                 const ReferenceMap& references);
 
 /// Whether libhdf5 refuses to create such a dataset: since 1.10.8, variable-length data may only have optional filters.
 /// EIO.

@@ -199,6 +199,8 @@ class FileComparison {
     if (H5Sextent_equal(space.get(), other_space.get()) <= 0) return differs("another shape");
     if (H5Pequal(properties, other_properties.get()) <= 0)
       CODECFS_TRY(compare_properties(properties, other_properties));
+    const Handle type(H5Dget_type(from));
+    CODECFS_TRY(compare_fill_references(type.get(), properties, other_properties.get(), from_, to_, references_));
     const H5D_layout_t layout = H5Pget_layout(properties);
     if (layout == H5D_VIRTUAL || H5Pget_external_count(properties) > 0) return {};
     if (layout == H5D_CHUNKED) return compare_chunks(opened, properties, other_properties.get(), readable);

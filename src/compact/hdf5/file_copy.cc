@@ -1,11 +1,15 @@
 // Copies breadth first. An object is created, unlinked, when the first link to it is found or it is the type of another
 // object, and gets its links afterwards; so the walk never follows a path and terminates on cycles. Values with
-// references are copied last, when all objects exist.
+// references are copied last, when all objects exist. Only fill values cannot wait: what they refer to is created
+// before the link to it is found.
 
 #include "compact/hdf5/file_copy.h"
 
 #include <deque>
+#include <optional>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -15,6 +19,8 @@
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "compact/hdf5/dataset_copy.h"
+#include "compact/hdf5/fill_references.h"
+#include "compact/hdf5/linked_objects.h"
 #include "compact/hdf5/placeholder_filters.h"
 #include "compact/hdf5/reference_map.h"
 #include "compact/hdf5/stored_values.h"
@@ -73,6 +79,7 @@ class FileCopy {
       found_.pop_front();
       CODECFS_TRY_ABOUT(object.path, copy_contents(object));
     }
+    if (!early_.empty()) return fail(EIO, "the link to the target of a fill value was not found");
     for (const LateAttribute& late : late_attributes_)
       CODECFS_TRY_ABOUT(fmt::format("{}, attribute {}", late.object.path, as_utf8(late.name)), copy_late(late));
     for (const Copied& late : late_data_) CODECFS_TRY_ABOUT(late.path, copy_late_data(late));
@@ -194,7 +201,8 @@ class FileCopy {
     Handle stored(H5Dget_type(from.get()));
     if (!stored) return fail_library(EIO, "its type");
     CODECFS_ASSIGN(const Handle type, type_of_copy(std::move(stored)));
-    CODECFS_ASSIGN(Handle to, make_dataset_like(from.get(), type.get(), to_, placeholders_));
+    CODECFS_TRY(make_fill_targets(from));
+    CODECFS_ASSIGN(Handle to, make_dataset_like(from.get(), type.get(), to_, placeholders_, references_));
     CODECFS_TRY(remember(from, to, path));
     CODECFS_ASSIGN(const bool late, data_needs_library(from.get()));
     if (late) {
@@ -203,6 +211,32 @@ class FileCopy {
       CODECFS_TRY(copy_storage(from.get(), to.get(), file_bytes_, references_));
     }
     return to;
+  }
+
+  Result<> make_fill_targets(const Handle& from) {
+    CODECFS_ASSIGN(const std::vector<uint64_t> targets, fill_targets(from.get(), references_));
+    for (const uint64_t target : targets)
+      if (!references_.find(target)) CODECFS_TRY(make_early(target));
+    return {};
+  }
+
+  /// Creates an object to which a fill value refers and no link was found yet.
+  Result<> make_early(uint64_t address) {
+    constexpr size_t kMaxDepth = 100;  // of fill values that refer to datasets with such fill values
+    if (!linked_) {
+      CODECFS_ASSIGN(linked_, linked_objects(from_));
+    }
+    const auto linked = linked_->find(address);
+    if (linked == linked_->end())
+      return fail(EOPNOTSUPP, "its fill value refers to an object at {} that no longer exists", address);
+    if (!in_progress_.insert(address).second || in_progress_.size() > kMaxDepth)
+      return fail(EOPNOTSUPP, "fill values refer to each other's datasets");
+    CODECFS_ASSIGN(const Handle to, make_object(address, linked->second));
+    // Until it has a link, this keeps libhdf5 from removing it at close.
+    if (H5Oincr_refcount(to.get()) < 0) return fail_library(EIO, "{}: its reference count", linked->second);
+    early_.insert(address);
+    in_progress_.erase(address);
+    return {};
   }
 
   Result<Handle> make_group(const Handle& from, const std::string& path) {
@@ -249,6 +283,8 @@ class FileCopy {
     }
     if (H5Olink(to.get(), group.to.get(), link.name.c_str(), properties.get(), H5P_DEFAULT) < 0)
       return fail_library(EIO, "the link cannot be made");
+    if (early_.erase(link.info.address) > 0 && H5Odecr_refcount(to.get()) < 0)
+      return fail_library(EIO, "its reference count");
     return {};
   }
 
@@ -300,8 +336,11 @@ class FileCopy {
   uint64_t file_bytes_;
   PlaceholderFilters placeholders_;  // destroyed after all handles below
   ReferenceMap references_;
-  std::vector<Handle> types_;  // committed types of the copy
-  std::deque<Copied> found_;   // created, but still without attributes and links
+  std::vector<Handle> types_;                                        // committed types of the copy
+  std::deque<Copied> found_;                                         // created, but still without attributes and links
+  std::optional<std::unordered_map<uint64_t, std::string>> linked_;  // all objects with their paths; set if needed
+  std::unordered_set<uint64_t> early_;        // addresses of what was created before a link to it was found
+  std::unordered_set<uint64_t> in_progress_;  // of these, those that are being created
   std::vector<LateAttribute> late_attributes_;
   std::vector<Copied> late_data_;
 };

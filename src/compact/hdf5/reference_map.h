@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/result.h"
@@ -27,8 +28,10 @@ class ReferenceMap {
   /// EOPNOTSUPP: the target of a reference was not copied, because it has been removed.
   Result<> translate(const ValueLayout& layout, MutableBytes values) const;
 
+  /// The addresses of the objects to which `values`, of the one file, refer. EOPNOTSUPP as above.
+  Result<std::vector<uint64_t>> targets(const ValueLayout& layout, MutableBytes values) const;
+
  private:
-  Result<> translate_value(const ValueLayout& layout, std::byte* value) const;
   Result<> translate_object(std::byte* value) const;
   Result<> translate_region(std::byte* value) const;
 

@@ -5,6 +5,7 @@
 
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
+#include "compact/hdf5/fill_references.h"
 #include "compact/hdf5/value_pieces.h"
 
 namespace codecfs::hdf5 {
@@ -137,6 +138,16 @@ Result<> compare_attribute_values(hid_t from, hid_t to, const ReferenceMap& refe
   right.were_read();
   if (!Comparison(from, to, references).same(layout, left.bytes(), right.bytes()))
     return fail(EIO, "its copy has another value");
+  return {};
+}
+
+Result<> compare_fill_references(hid_t type, hid_t from_properties, hid_t to_properties, hid_t from, hid_t to,
+                                 const ReferenceMap& references) {
+  CODECFS_ASSIGN(const auto left, FillWithReferences::read(from_properties, type));
+  CODECFS_ASSIGN(const auto right, FillWithReferences::read(to_properties, type));
+  if (!left && !right) return {};
+  if (!left || !right || !Comparison(from, to, references).same(left->layout(), left->bytes(), right->bytes()))
+    return fail(EIO, "its copy has another fill value");
   return {};
 }
 

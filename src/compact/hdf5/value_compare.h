@@ -17,6 +17,10 @@ namespace codecfs::hdf5 {
 /// Compares two attributes of the same type and shape. EIO: they differ, or cannot be read.
 Result<> compare_attribute_values(hid_t from, hid_t to, const ReferenceMap& references);
 
+/// Compares the references in the fill values of two datasets of the same type, by their creation properties. EIO.
+Result<> compare_fill_references(hid_t type, hid_t from_properties, hid_t to_properties, hid_t from, hid_t to,
+                                 const ReferenceMap& references);
+
 /// Compares elements of two datasets of the same type and shape, in pieces of bounded size.
 class ElementComparison {
  public:

@@ -93,9 +93,7 @@ Result<> TreeChanges::remove_directory(Ino parent, std::string_view name) {
   return {};
 }
 
-Result<struct stat> TreeChanges::make_link(Ino parent, std::string_view name, std::string_view target) {
-  ChangedNames names(mount_, notifier_);
-  const SharedLock layout(mount_.layout);
+Result<const Node*> TreeChanges::group_for_link(Ino parent, std::string_view name) {
   CODECFS_ASSIGN(const Place directory, policy_.changeable_directory(parent, name));
   const Node* node = directory.node;
   if (node->kind == NodeKind::variable)
@@ -103,6 +101,13 @@ Result<struct stat> TreeChanges::make_link(Ino parent, std::string_view name, st
   if (metadata_named(directory, name))
     return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
   if (mount_.scratch.find(parent, name)) return fail(EEXIST, "{}/{}: exists", node->path, name);
+  return node;
+}
+
+Result<struct stat> TreeChanges::make_link(Ino parent, std::string_view name, std::string_view target) {
+  ChangedNames names(mount_, notifier_);
+  const SharedLock layout(mount_.layout);
+  CODECFS_ASSIGN(const Node* const node, group_for_link(parent, name));
   const Node* link = nullptr;
   {
     const SharedLock naming(mount_.names);
@@ -115,6 +120,21 @@ Result<struct stat> TreeChanges::make_link(Ino parent, std::string_view name, st
   names.add(*node, name);
   notifier_.metadata_changed(*node, false);
   return names_.child_attributes(*link);
+}
+
+Result<> TreeChanges::restore_link(Ino parent, std::string_view name, std::string_view note) {
+  ChangedNames names(mount_, notifier_);
+  const SharedLock layout(mount_.layout);
+  CODECFS_ASSIGN(const Node* const node, group_for_link(parent, name));
+  {
+    const SharedLock naming(mount_.names);
+    CODECFS_TRY(mount_.dataset.source().restore_link(node->object, name, note));
+    mount_.overlay.note_made(*node);
+  }
+  mount_.write_back.note_change();
+  names.add(*node, name);
+  notifier_.metadata_changed(*node, false);
+  return {};
 }
 
 Result<struct stat> TreeChanges::make_hard_link(Ino ino, Ino parent, std::string_view name,

@@ -36,6 +36,8 @@ class TreeChanges {
   Result<struct stat> make_directory(Ino parent, std::string_view name);
   Result<> remove_directory(Ino parent, std::string_view name);
   Result<struct stat> make_link(Ino parent, std::string_view name, std::string_view target);
+  /// TreeEditor::restore_link().
+  Result<> restore_link(Ino parent, std::string_view name, std::string_view note);
   /// link(2) of a temporary file to the name of a metadata file or chunk that does not exist: its content is stored
   /// under that name, as by rename(), and the file stays. EEXIST; EPERM for other files and names.
   Result<struct stat> make_hard_link(Ino ino, Ino parent, std::string_view name, const Cancelled& cancelled = {});
@@ -49,6 +51,7 @@ class TreeChanges {
     Ino directory = 0;        // that holds the scratch files of the directory
     std::optional<Ino> file;  // none: no scratch file has the name
   };
+  Result<const Node*> group_for_link(Ino parent, std::string_view name);
   Result<std::optional<ScratchName>> scratch_named(Ino parent, const Place& directory, std::string_view name);
   static Result<> check_complete(const Node& node, const ChunkPlace& chunk, uint64_t size);
   Result<Ino> put_content(const Place& directory, std::optional<FileKind> metadata,

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "backends/api/link_notes.h"
 #include "backends/api/names.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
@@ -309,7 +310,7 @@ Result<AttributeChange> AttributeChange::prepare(hid_t holder, const AttributeRu
   std::vector<Attribute> meant(set.begin(), set.end());
   restore_floats(meant);
   for (Attribute& attribute : meant)
-    if (attribute.name != kJsonAttributes &&
+    if (attribute.name != kJsonAttributes && attribute.name != kStoredLinks &&
         (attribute.name != kStoredTypes || (rules.group && stored.contains("type")))) {
       const Json stored_type = member(stored_types, attribute.name);
       CODECFS_TRY(change.set(std::move(attribute), stored_type));

@@ -41,8 +41,7 @@ Result<Entry> TreeWriter::make_group(ObjectId group, std::string_view name) {
   return tree_.find(group, name);
 }
 
-// Converts the shown target to the path that HDF5 stores.
-Result<std::string> TreeWriter::link_target(ObjectId group, std::string_view target) const {
+Result<std::string> TreeWriter::link_target(ObjectId group, std::string_view target, bool is_shown) const {
   const auto refuse = [&](std::string_view why) { return fail(EINVAL, "a link to \"{}\": {}", target, why); };
   const std::vector<std::string_view> shown = components_of(target);
   const bool relative = !target.starts_with('/');
@@ -58,7 +57,7 @@ Result<std::string> TreeWriter::link_target(ObjectId group, std::string_view tar
       names.pop_back();
       continue;
     }
-    auto name = unescape_name(component);
+    auto name = is_shown ? unescape_name(component) : std::optional(std::string(component));
     if (!name || !is_link_name(*name)) return refuse("HDF5 cannot hold its name");
     names.push_back(std::move(*name));
   }

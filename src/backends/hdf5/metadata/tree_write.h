@@ -37,6 +37,9 @@ class TreeWriter {
   Result<Entry> make_group(ObjectId group, std::string_view name);
   Result<> define_dimensions(ObjectId group, std::span<const GroupDimension> dimensions);
   Result<Entry> make_link(ObjectId group, std::string_view name, std::string_view target);
+  // link_notes.cc
+  Result<> restore_link(ObjectId group, std::string_view name, std::string_view note);
+  // tree_write.cc
   Result<> remove(ObjectId group, std::string_view name);
   /// `dataset`: the moved variable, if it is one.
   Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name, const Dataset* dataset);
@@ -55,7 +58,10 @@ class TreeWriter {
  private:
   struct NewDataset;  // variable_write.cc
 
-  Result<std::string> link_target(ObjectId group, std::string_view target) const;
+  /// Converts a target to the path that HDF5 stores. `is_shown`: it has file names, and not those of HDF5.
+  Result<std::string> link_target(ObjectId group, std::string_view target, bool is_shown = true) const;
+  Result<> make_noted_link(ObjectId group, hid_t parent, const std::string& link, const Json& note);
+  Result<> make_other_name(ObjectId group, hid_t parent, const std::string& link, const std::string& target);
   Result<> check_netcdf_link(ObjectId group, std::string_view target, const std::string& path) const;
   Result<> check_group_removal(ObjectId group);
   Result<> carry_out_removal(hid_t group, ObjectId parent, const ObjectTree::Member& member);

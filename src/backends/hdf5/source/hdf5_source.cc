@@ -102,6 +102,12 @@ class Hdf5Source final : public IsolatedSource {
       return attributes_of(handle.get(), tree.address(group), {mounted_.is_netcdf, false, true}, tree.path(group));
     });
   }
+  Result<std::vector<Attribute>> link_notes(ObjectId group) override {
+    return guarded([&] {
+      const LibraryLock lock;
+      return with_journal(mounted_.tree->link_notes(group));
+    });
+  }
   Result<std::vector<GroupDimension>> dimensions(ObjectId group) override {
     return guarded([&]() -> Result<std::vector<GroupDimension>> {
       const LibraryLock lock;
@@ -297,6 +303,9 @@ class Hdf5Source final : public IsolatedSource {
   }
   Result<Entry> make_link(ObjectId group, std::string_view name, std::string_view target) override {
     return guarded([&] { return changes_.make_link(group, name, target); });
+  }
+  Result<> restore_link(ObjectId group, std::string_view name, std::string_view note) override {
+    return guarded([&] { return changes_.restore_link(group, name, note); });
   }
   Result<> remove(ObjectId group, std::string_view name) override {
     return guarded([&] { return changes_.remove(group, name); });

@@ -70,6 +70,10 @@ Result<Entry> TreeChanges::make_link(ObjectId group, std::string_view name, std:
   return change<LibraryLock>([&](TreeWriter& writer) { return writer.make_link(group, name, target); });
 }
 
+Result<> TreeChanges::restore_link(ObjectId group, std::string_view name, std::string_view note) {
+  return change<LibraryLock>([&](TreeWriter& writer) { return writer.restore_link(group, name, note); });
+}
+
 Result<> TreeChanges::remove(ObjectId group, std::string_view name) {
   return change<LibraryLock>([&](TreeWriter& writer) { return writer.remove(group, name); });
 }

@@ -24,6 +24,7 @@ class TreeChanges {
   Result<> define_dimensions(ObjectId group, std::span<const GroupDimension> dimensions);
   Result<Entry> make_variable(ObjectId group, std::string_view name, const Variable& variable);
   Result<Entry> make_link(ObjectId group, std::string_view name, std::string_view target);
+  Result<> restore_link(ObjectId group, std::string_view name, std::string_view note);
   Result<> remove(ObjectId group, std::string_view name);
   Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name);
   Result<> set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> remove);

@@ -88,11 +88,12 @@ Result<std::optional<EntryKind>> Hierarchy::explicit_kind_of(const std::string& 
   return std::nullopt;
 }
 
-Result<> Hierarchy::for_each(const std::string& group,
-                             const std::function<bool(std::string_view, EntryKind)>& visit) const {
+Result<> Hierarchy::for_each(const std::string& group, const std::function<bool(std::string_view, EntryKind)>& visit,
+                             const std::function<bool(std::string_view)>& skips) const {
   bool goes_on = true;
   return store_.for_each(group, [&](const char* name, Store::EntryType type) -> Result<> {
     if (!goes_on || type == Store::EntryType::file || type == Store::EntryType::special) return {};
+    if (skips && skips(name)) return {};
     const std::string key = join_key(group, name);
     const auto kind = kind_of(key);
     if (!kind && !is_of_member(key, kind.error())) return std::unexpected(kind.error());

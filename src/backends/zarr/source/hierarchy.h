@@ -44,8 +44,10 @@ class Hierarchy {
   Result<std::optional<EntryKind>> kind_of(const std::string& key) const;
   /// The same without implicit groups.
   Result<std::optional<EntryKind>> explicit_kind_of(const std::string& key) const;
-  /// Calls visit(name, kind) for every group and array in a group, in no particular order, until it returns false.
-  Result<> for_each(const std::string& group, const std::function<bool(std::string_view, EntryKind)>& visit) const;
+  /// Calls visit(name, kind) for every group and array in a group, in no particular order, until it returns false. What
+  /// skips(name) is true for is not looked at.
+  Result<> for_each(const std::string& group, const std::function<bool(std::string_view, EntryKind)>& visit,
+                    const std::function<bool(std::string_view)>& skips = {}) const;
   struct Member {
     std::string name;  // of its directory
     EntryKind kind;

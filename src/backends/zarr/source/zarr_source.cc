@@ -8,6 +8,8 @@
 #include <memory>
 #include <utility>
 
+#include "backends/api/link_notes.h"
+#include "backends/api/names.h"
 #include "backends/zarr/metadata/metadata.h"
 #include "backends/zarr/metadata/nczarr_scope.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
@@ -22,6 +24,7 @@
 #include "backends/zarr/source/shard_writer.h"
 #include "backends/zarr/source/store_commits.h"
 #include "backends/zarr/source/store_editor.h"
+#include "backends/zarr/source/symbolic_links.h"
 #include "backends/zarr/source/unreadable_members.h"
 #include "backends/zarr/store/directory_store.h"
 #include "backends/zarr/store/directory_writer.h"
@@ -32,6 +35,7 @@
 #include "backends/zarr/store/zip_store.h"
 #include "backends/zarr/store/zip_writer.h"
 #include "base/log.h"
+#include "model/json.h"
 
 namespace codecfs {
 namespace {
@@ -77,45 +81,47 @@ class ZarrSource final : public Source {
   Result<std::vector<Entry>> list(ObjectId group) override {
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
-    std::vector<Entry> entries;
-    CODECFS_TRY(store_.hierarchy().for_each(object.key, [&](std::string_view name, EntryKind kind) {
-      entries.push_back(store_.entry_of(object.key, name, kind));
-      return true;
-    }));
+    CODECFS_ASSIGN(const zarr::LinksShown::Notes links, links_.of(group, [&] { return notes_of(object); }));
+    std::vector<Entry> entries = zarr::LinksShown::entries(links);
+    const auto is_link = [&](std::string_view name) {
+      return zarr::LinksShown::find(links, escape_name(name)) != nullptr;
+    };
+    CODECFS_TRY(store_.hierarchy().for_each(
+        object.key,
+        [&](std::string_view name, EntryKind kind) {
+          entries.push_back(store_.entry_of(object.key, name, kind));
+          return true;
+        },
+        is_link));
     std::ranges::sort(entries, {}, &Entry::name);
     return entries;
   }
   Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group) override {
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
-    return unreadable_.of(store_.hierarchy(), object.key);
+    CODECFS_ASSIGN(const zarr::LinksShown::Notes links, links_.of(group, [&] { return notes_of(object); }));
+    CODECFS_ASSIGN(std::vector<UnreadableMember> members, unreadable_.of(store_.hierarchy(), object.key));
+    std::erase_if(members, [&](const auto& member) { return zarr::LinksShown::find(links, member.name) != nullptr; });
+    return members;
   }
   Result<Entry> find(ObjectId group, std::string_view name) override {
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
+    CODECFS_ASSIGN(const zarr::LinksShown::Notes links, links_.of(group, [&] { return notes_of(object); }));
+    if (const Attribute* const link = zarr::LinksShown::find(links, name)) return zarr::LinksShown::entry_of(*link);
     return store_.find(object, name);
   }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
-    if (is_v3()) {
-      CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, zarr::kZarr3File)));
-      if (!text) {
-        CODECFS_ASSIGN(const auto kind, store_.hierarchy().kind_of(object.key));
-        if (kind == EntryKind::group) return std::vector<Attribute>();  // an implicit group
-        return fail(ENOENT, "{}: no longer has a zarr.json", zarr::group_called(object.key));
-      }
-      auto attributes = zarr::parse_zarr3_group(*text);
-      if (!attributes) return zarr::in_file(zarr::group_called(object.key), attributes.error());
-      return attributes;
-    }
-    CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, zarr::kAttributesFile)));
-    if (!text) return std::vector<Attribute>();
-    CODECFS_ASSIGN(const auto nczattr, store_.hierarchy().read_text(join_key(object.key, ".nczattr")));
-    auto attributes = zarr::parse_attributes(*text, nczattr);
-    if (!attributes) return zarr::in_file(object.key, attributes.error());
-    return attributes;
+    return attributes_of(object);
   }
+  Result<std::vector<Attribute>> link_notes(ObjectId group) override {
+    const auto lock = store_.using_keys();
+    CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
+    return notes_of(object);
+  }
+  void show_links() override { links_.show(); }
   Result<std::vector<GroupDimension>> dimensions(ObjectId group) override {
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
@@ -298,6 +304,32 @@ class ZarrSource final : public Source {
   }
 
  private:
+  Result<std::vector<Attribute>> attributes_of(const zarr::Object& object) {
+    if (is_v3()) {
+      CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, zarr::kZarr3File)));
+      if (!text) {
+        CODECFS_ASSIGN(const auto kind, store_.hierarchy().kind_of(object.key));
+        if (kind == EntryKind::group) return std::vector<Attribute>();  // an implicit group
+        return fail(ENOENT, "{}: no longer has a zarr.json", zarr::group_called(object.key));
+      }
+      auto attributes = zarr::parse_zarr3_group(*text);
+      if (!attributes) return zarr::in_file(zarr::group_called(object.key), attributes.error());
+      return attributes;
+    }
+    CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, zarr::kAttributesFile)));
+    if (!text) return std::vector<Attribute>();
+    CODECFS_ASSIGN(const auto nczattr, store_.hierarchy().read_text(join_key(object.key, ".nczattr")));
+    auto attributes = zarr::parse_attributes(*text, nczattr);
+    if (!attributes) return zarr::in_file(object.key, attributes.error());
+    return attributes;
+  }
+  Result<std::vector<Attribute>> notes_of(const zarr::Object& object) {
+    // Attributes that cannot be read are an error where they are copied.
+    const std::vector<Attribute> attributes = attributes_of(object).value_or(std::vector<Attribute>());
+    const auto noted = std::ranges::find(attributes, kStoredLinks, &Attribute::name);
+    return zarr::link_notes(store_.hierarchy(), object.key,
+                            noted == attributes.end() ? Json::object() : parse_stored_links(noted->value));
+  }
   [[nodiscard]] bool is_v3() const { return store_.hierarchy().format() == zarr::ZarrFormat::v3; }
 
   const char* place_;
@@ -317,6 +349,7 @@ class ZarrSource final : public Source {
   zarr::OutsideChanges outside_;
   mutable zarr::AccessCache accesses_;
   zarr::UnreadableMembers unreadable_;
+  zarr::LinksShown links_;
   std::atomic<bool> is_plain_ = false;  // netCDF-C has no lists for the root
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 namespace codecfs::zarr {
@@ -123,6 +124,24 @@ bool DirectoryStore::passes_link(const std::string& key) const {
       return true;
   }
   return false;
+}
+
+Result<std::optional<std::string>> DirectoryStore::link_text(const std::string& key) const {
+  std::string text(PATH_MAX, '\0');
+  const ssize_t length = ::readlinkat(root_.get(), c_path(key), text.data(), text.size());
+  if (length < 0 && (errno == EINVAL || means_absent(errno, key))) return std::nullopt;
+  if (length < 0) return fail_errno(errno, "{}", key);
+  text.resize(static_cast<size_t>(length));
+  return text;
+}
+
+std::optional<std::string> DirectoryStore::key_of(const std::string& path) const {
+  std::error_code error;
+  const auto root = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", root_.get()), error);
+  const auto target = std::filesystem::path(path).lexically_normal();
+  if (error || std::ranges::mismatch(root, target).in1 != root.end()) return std::nullopt;
+  const std::string key = target.lexically_relative(root).string();
+  return key == "." ? "" : key;
 }
 
 Result<std::optional<Buffer>> DirectoryStore::read(const std::string& key, uint64_t limit) const {

@@ -25,6 +25,8 @@ class DirectoryStore final : public Store {
   [[nodiscard]] struct statvfs filesystem() const override;
   [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const override;
   [[nodiscard]] bool passes_link(const std::string& key) const override;
+  [[nodiscard]] Result<std::optional<std::string>> link_text(const std::string& key) const override;
+  [[nodiscard]] std::optional<std::string> key_of(const std::string& path) const override;
   [[nodiscard]] Result<std::optional<Buffer>> read(const std::string& key, uint64_t limit) const override;
   [[nodiscard]] Result<std::optional<UniqueFd>> open_plain(const std::string& key) const override;
   [[nodiscard]] Result<std::shared_ptr<const StoredFile>> open_file(const std::string& key) const override;

@@ -51,6 +51,12 @@ class Store {
   [[nodiscard]] virtual Result<std::optional<struct stat>> stat(const std::string& key) const = 0;
   /// Whether a component of the key is a symbolic link, so that the files below have other keys too.
   [[nodiscard]] virtual bool passes_link(const std::string& key) const = 0;
+  /// The text of a symbolic link; none for what is no link.
+  [[nodiscard]] virtual Result<std::optional<std::string>> link_text(const std::string& /*key*/) const {
+    return std::optional<std::string>();
+  }
+  /// The key to which an absolute path leads, as far as its text tells; none if that is not in the store.
+  [[nodiscard]] virtual std::optional<std::string> key_of(const std::string& /*path*/) const { return std::nullopt; }
   [[nodiscard]] Result<bool> has_file(const std::string& key) const;
   struct Stored {
     uint64_t bytes = 0;              // stored size

@@ -1,0 +1,111 @@
+// Links of a file as notes (backends/api/link_notes.h), and links made from notes.
+
+#include "backends/api/link_notes.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "backends/api/names.h"
+#include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/metadata/tree_write.h"
+#include "model/json.h"
+
+namespace codecfs::hdf5 {
+namespace {
+
+Result<Json> note_of(hid_t group, const Link& link, const std::string& shown) {
+  switch (link.info.type) {
+    case H5L_TYPE_HARD: return Json{{"hard", shown}};
+    case H5L_TYPE_SOFT: {
+      CODECFS_ASSIGN(std::string path, link_value(group, link));
+      path.resize(std::min(path.find('\0'), path.size()));
+      return soft_link_note(path);
+    }
+    case H5L_TYPE_EXTERNAL: {
+      CODECFS_ASSIGN(const std::string value, link_value(group, link));
+      unsigned flags = 0;
+      const char* file = nullptr;
+      const char* path = nullptr;
+      if (H5Lunpack_elink_val(value.data(), value.size(), &flags, &file, &path) < 0)
+        return fail_library(EIO, "external link \"{}\"", as_utf8(link.name));
+      return external_link_note(file, path);
+    }
+    default:
+      return Json{{"unsupported", fmt::format("it is a link of the class {}, which a program has defined",
+                                              static_cast<int>(link.info.type))}};
+  }
+}
+
+/// Not to open the files of external links that a path passes.
+herr_t refuse_file(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
+
+}  // namespace
+
+Result<std::vector<Attribute>> ObjectTree::link_notes(ObjectId group) {
+  CODECFS_ASSIGN(const Handle handle, open_group(group));
+  std::vector<Attribute> notes;
+  Result<> made;
+  CODECFS_TRY(for_each(group, [&](const Link& link, const Result<Entry>& entry) {
+    if (!made || !entry || entry->kind != EntryKind::symlink) return;
+    Result<Json> note = note_of(handle.get(), link, entry->target);
+    if (!note) {
+      made = std::unexpected(note.error());
+      return;
+    }
+    (*note)["link"] = as_utf8(entry->target);
+    notes.push_back({entry->name, *std::move(note)});
+  }));
+  CODECFS_TRY(made);
+  return notes;
+}
+
+Result<> TreeWriter::restore_link(ObjectId group, std::string_view name, std::string_view note) {
+  CODECFS_ASSIGN(const Json json, parse_json(note));
+  CODECFS_ASSIGN(const Handle parent, tree_.open_group(group));
+  CODECFS_ASSIGN(const std::string link, tree_.new_link_name(group, name));
+  CODECFS_TRY(file_.allow_change(note.size()));
+  return make_noted_link(group, parent.get(), link, json);
+}
+
+Result<> TreeWriter::make_noted_link(ObjectId group, hid_t parent, const std::string& link, const Json& note) {
+  const Handle properties = link_properties(link);
+  const auto made = [&](herr_t status) {
+    return done(status < 0 ? Result<>(fail_library(EIO, "{}: making the link \"{}\"", tree_.path(group), as_utf8(link)))
+                           : Result<>());
+  };
+  if (const auto path = texts_of_note(note, "soft"); path.size() == 1 && !path[0].empty())
+    return made(H5Lcreate_soft(path[0].c_str(), parent, link.c_str(), properties.get(), H5P_DEFAULT));
+  if (const auto place = texts_of_note(note, "external"); place.size() == 2 && !place[0].empty() && !place[1].empty())
+    return made(
+        H5Lcreate_external(place[0].c_str(), place[1].c_str(), parent, link.c_str(), properties.get(), H5P_DEFAULT));
+  if (const auto target = texts_of_note(note, "hard"); target.size() == 1)
+    return make_other_name(group, parent, link, target[0]);
+  if (const auto target = texts_of_note(note, "symlink"); target.size() == 1) {
+    CODECFS_ASSIGN(const std::string path, link_target(group, target[0]));
+    if (netcdf_) CODECFS_TRY(check_netcdf_link(group, target[0], path));
+    return made(H5Lcreate_soft(path.c_str(), parent, link.c_str(), properties.get(), H5P_DEFAULT));
+  }
+  return fail(EOPNOTSUPP, "what is noted of the link \"{}\" cannot be understood", as_utf8(link));
+}
+
+Result<> TreeWriter::make_other_name(ObjectId group, hid_t parent, const std::string& link, const std::string& target) {
+  CODECFS_ASSIGN(const std::string path, link_target(group, target, false));
+  const Handle access(H5Pcreate(H5P_LINK_ACCESS));
+  H5Pset_elink_cb(access.get(), refuse_file, nullptr);
+  const hid_t from = path.starts_with('/') ? file_.file.get() : parent;
+  ObjectInfo info;
+  if (!object_info_by_name(from, path.c_str(), info, access.get()))
+    return fail(ENOENT, "it is another name of {}, which is not there", target);
+  const Handle object(open_object(file_.file.get(), info.address));
+  if (!object) return fail_library(EIO, "{}", target);
+  const Result<> made = H5Olink(object.get(), parent, link.c_str(), link_properties(link).get(), H5P_DEFAULT) < 0
+                            ? Result<>(fail_library(EIO, "{}: another name of {}", as_utf8(link), target))
+                            : Result<>();
+  tree_.links_changed();
+  return done(made);
+}
+
+}  // namespace codecfs::hdf5

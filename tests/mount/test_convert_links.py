@@ -1,0 +1,216 @@
+"""codecfs convert of HDF5's links into Zarr and back: for h5py, they are the same links. And symbolic links that others made in a store."""
+import os
+import shutil
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+from conftest import CODECFS
+
+
+def run(*words, code=0):
+    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def links_of(path):
+    """What h5py says of each link: the text of soft and external ones, and for hard ones which names one object has."""
+    with h5py.File(path, "r") as f:
+        links, names = {}, {}
+        waiting = [("", f)]
+        names[h5py.h5o.get_info(f.id).addr] = [""]
+        while waiting:
+            at, group = waiting.pop(0)
+            for name in group.keys():
+                link, place = group.get(name, getlink=True), f"{at}/{name}"
+                if isinstance(link, h5py.SoftLink):
+                    links[place] = ("soft", link.path)
+                elif isinstance(link, h5py.ExternalLink):
+                    links[place] = ("external", link.filename, link.path)
+                else:
+                    address = h5py.h5o.get_info(group[name].id).addr
+                    if address not in names and isinstance(group[name], h5py.Group):
+                        waiting.append((place, group[name]))
+                    names.setdefault(address, []).append(place)
+        return links, sorted(map(sorted, names.values()))
+
+
+def make_links(path):
+    with h5py.File(path, "w") as f:
+        f["g/h/v"] = np.arange(5)
+        f["g/w"] = np.arange(6.0)
+        f["entry/data"] = np.arange(3)
+        for place, target in {
+                "relative": "g/h/v", "absolute": "/g/h/v", "g/beside": "w", "g/h/up": "/g/w", "slash": "/g/", "dots": "./g/w", "root": "/",
+                "dangling": "no/where", "g/dangling": "/no/where", "loop": "/loop", "g/h/cycle": "/g", "g/h/here": ".", "one": "two",
+                "two": "/one", "g/h/per%20cent": "/100%", "utf8 é": "/温度", "far": "../g", "double": "//g//w"}.items():
+            f[place] = h5py.SoftLink(target)
+        for place, words in {"other": ("o.h5", "/v"), "g/other": ("../x/o.h5", "v"), "away": ("/data/o:1.h5", "/a:b/c"),
+                             "g/h/again": ("o.h5", "/"), "itself": (os.path.basename(path), "/g/w")}.items():
+            f[place] = h5py.ExternalLink(*words)
+        f["second"], f["g/h/third"], f["g/h/other g"] = f["g/w"], f["g/w"], f["entry"]
+        f["g/h/hard cycle"], f["g/the root"] = f["g"], f["/"]
+
+
+@pytest.mark.parametrize("target", ["b.zarr", "b.zip", "v3"])
+def test_links_come_back(target, tmp_path):
+    make_links(tmp_path / "a.h5")
+    links, names = links_of(tmp_path / "a.h5")
+    assert len(links) == 23 and sum(len(of_one) for of_one in names) == 12
+    run("convert", *(["--format", "zarr3"] if target == "v3" else []), tmp_path / "a.h5", tmp_path / target)
+    told = run("convert", tmp_path / target, tmp_path / "c.h5")
+    assert "left out" not in told, told
+    assert links_of(tmp_path / "c.h5") == (links, names)
+    with h5py.File(tmp_path / "c.h5") as f:
+        assert not f.attrs and f["g/h/third"][:].tolist() == list(range(6)) and f["g/h/cycle/h/v"][:].tolist() == list(range(5))
+    run("compare", tmp_path / "a.h5", tmp_path / "c.h5")
+    run("compare", tmp_path / "a.h5", tmp_path / target) if target != "b.zip" else None
+    subprocess.run(["h5dump", "-H", tmp_path / "c.h5"], check=True, capture_output=True, timeout=60)
+    if target != "b.zip":  # a copy without the symbolic links, as many programs make it
+        for folder, folders, files in os.walk(tmp_path / target):
+            for name in folders + files:
+                if os.path.islink(os.path.join(folder, name)):
+                    os.unlink(os.path.join(folder, name))
+        run("convert", tmp_path / target, tmp_path / "d.h5")
+        assert links_of(tmp_path / "d.h5") == (links, names)
+
+
+def test_links_that_are_not_utf8(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["v"] = 1
+        f.id.links.create_soft(b"soft", b"/caf\xe9")
+        f.id.links.create_external(b"external", b"caf\xe9.h5", b"/v\xe9")
+    run("convert", tmp_path / "a.h5", tmp_path / "b.zarr")
+    run("convert", tmp_path / "b.zarr", tmp_path / "c.h5")
+    with h5py.File(tmp_path / "c.h5") as f:
+        assert f.id.links.get_val(b"soft") == b"/caf\xe9"
+        assert f.id.links.get_val(b"external") == (b"caf\xe9.h5", b"/v\xe9")
+
+
+def test_links_of_user_defined_classes_stop_the_conversion_back(tmp_path):
+    from conftest import DATA
+    shutil.copy(DATA / "hdf5/c_odd_links.h5", tmp_path / "a.h5")
+    run("convert", "--skip-unsupported", tmp_path / "a.h5", tmp_path / "b.zarr")
+    told = run("convert", tmp_path / "b.zarr", tmp_path / "c.h5", code=32)
+    assert "/user_defined: it is a link of the class 187" in told and not (tmp_path / "c.h5").exists()
+    told = run("convert", "--skip-unsupported", tmp_path / "b.zarr", tmp_path / "c.h5")
+    assert "/user_defined: it is a link of the class 187" in told
+
+
+def make_store(path, format):
+    if format == 2:
+        g = zarr.open_group(str(path), "w")
+        g["v"], g["g/h/w"] = np.arange(5), np.arange(6)
+        return
+    with h5py.File(f"{path}.h5", "w") as f:
+        f["v"], f["g/h/w"] = np.arange(5), np.arange(6)
+    run("convert", "--format", "zarr3", f"{path}.h5", path)
+
+
+@pytest.mark.parametrize("format", [2, 3])
+def test_symbolic_links_of_others(format, tmp_path):
+    """In a store that HDF5 was never part of: what leads into the store is a soft link, also if that closes a cycle or dangles."""
+    store = tmp_path / "a.zarr"
+    make_store(store, format)
+    for place, text in {"to_v": "v", "g/up": "../v", "g/h/cycle": "..", "g/h/root": "../..", "dangling": "no/where", "itself": "itself",
+                        "whole": str(store / "g/h/w"), "g/absolute": str(store / "nothing"), "ext": "external-link:o.h5:/v"}.items():
+        (store / place).symlink_to(text)
+    (store / "readme.txt").write_text("text")
+    (store / "notes").symlink_to("readme.txt")
+    (store / "folder").mkdir()
+    (store / "to_folder").symlink_to("folder")
+    run("convert", store, tmp_path / "b.h5")
+    assert links_of(tmp_path / "b.h5")[0] == {
+        "/to_v": ("soft", "v"), "/g/up": ("soft", "/v"), "/g/h/cycle": ("soft", "/g"), "/g/h/root": ("soft", "/"),
+        "/dangling": ("soft", "no/where"), "/itself": ("soft", "itself"), "/whole": ("soft", "/g/h/w"), "/g/absolute": ("soft", "/nothing"),
+        "/ext": ("external", "o.h5", "/v")}
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert set(f) == {"v", "g", "to_v", "dangling", "itself", "whole", "ext"} and f["whole"][:].tolist() == list(range(6))
+
+
+def test_symbolic_links_out_of_a_store(tmp_path):
+    """Arrays elsewhere are read as ever. What no reader of the store finds is listed; nothing else outside is opened."""
+    make_store(tmp_path / "other.zarr", 2)
+    store = tmp_path / "a.zarr"
+    make_store(store, 2)
+    (tmp_path / "secret").write_bytes(b"the secret of others" * 10)
+    with h5py.File(tmp_path / "secret.h5", "w") as f:
+        f["v"] = np.frombuffer(b"the secret of others" * 10, "u1")
+    (store / "elsewhere").symlink_to("../other.zarr/v")
+    (store / "g/file").symlink_to(tmp_path / "secret")
+    (store / "external").symlink_to(f"external-link:{tmp_path}/secret.h5:/v")
+    run("convert", store, tmp_path / "b.h5")
+    assert links_of(tmp_path / "b.h5")[0] == {"/external": ("external", f"{tmp_path}/secret.h5", "/v")}
+    assert b"the secret" not in (tmp_path / "b.h5").read_bytes()
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert f["elsewhere"][:].tolist() == list(range(5)) and list(f["g"]) == ["h"]
+    (store / "out").symlink_to("../nowhere")
+    (store / "g/out").symlink_to("/nowhere/at/all")
+    told = run("convert", store, tmp_path / "c.h5", code=32)
+    assert "/out: " in told and "/g/out: " in told and "--skip-unsupported" in told and not (tmp_path / "c.h5").exists()
+    told = run("convert", "--skip-unsupported", store, tmp_path / "c.h5")
+    assert '/out: it is a symbolic link that leads out of the store, to "../nowhere"' in told and "/g/out: " in told
+    assert links_of(tmp_path / "c.h5") == links_of(tmp_path / "b.h5")
+    run("convert", "--skip", "out", "--skip", "g/out", store, tmp_path / "d.h5")
+
+
+def test_what_has_changed_since_a_conversion_counts(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["v"], f["w"] = np.arange(5), np.arange(6)
+        f["one"], f["two"], f["three"] = h5py.SoftLink("/v"), h5py.SoftLink("/v"), f["v"]
+    run("convert", tmp_path / "a.h5", tmp_path / "b.zarr")
+    (tmp_path / "b.zarr/one").unlink()
+    (tmp_path / "b.zarr/one").symlink_to("w")
+    (tmp_path / "b.zarr/two").unlink()
+    shutil.copytree(tmp_path / "b.zarr/w", tmp_path / "b.zarr/two")
+    run("convert", tmp_path / "b.zarr", tmp_path / "c.h5")
+    links, names = links_of(tmp_path / "c.h5")
+    assert links == {"/one": ("soft", "w")} and ["/three", "/v"] in names and ["/two"] in names
+
+
+def test_a_hard_link_to_what_is_skipped_is_told(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["v"], f["g/w"] = np.arange(5), np.arange(6)
+        f["g/again"] = f["v"]
+    run("convert", tmp_path / "a.h5", tmp_path / "b.zarr")
+    told = run("convert", "--skip", "v", tmp_path / "b.zarr", tmp_path / "c.h5", code=32)
+    assert "/g/again: it is another name of ../v, which is not there" in told
+    run("convert", "--skip", "v", "--skip-unsupported", tmp_path / "b.zarr", tmp_path / "c.h5")
+    assert links_of(tmp_path / "c.h5") == ({}, [[""], ["/g"], ["/g/w"]])
+    assert "damaged" not in run("verify", tmp_path / "c.h5")
+
+
+@pytest.mark.parametrize("words", [[], ["--format", "zarr3"]])
+def test_a_link_that_is_left_out_is_not_noted(words, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["g/v"] = np.arange(5)
+        f["g/one"], f["g/two"], f["out/three"], f["four"] = (h5py.SoftLink("/g/v") for _ in range(4))
+    run("convert", *words, "--skip", "g/one", "--skip", "four", "--skip", "out", tmp_path / "a.h5", tmp_path / "b.zarr")
+    for folder, _, files in os.walk(tmp_path / "b.zarr"):
+        for name in files:
+            text = (b"" if name[0].isdigit() else open(os.path.join(folder, name), "rb").read())
+            assert b"one" not in text and b"three" not in text and b"four" not in text, (folder, name, text)
+    run("convert", tmp_path / "b.zarr", tmp_path / "c.h5")
+    assert links_of(tmp_path / "c.h5") == ({"/g/two": ("soft", "/g/v")}, [[""], ["/g"], ["/g/v"]])
+
+
+def test_symbolic_links_in_netcdf(tmp_path):
+    """netCDF-C cannot open a file with a link that dangles, or leads to a group above it."""
+    store = tmp_path / "a.zarr"
+    g = zarr.open_group(str(store), "w")
+    g["v"], g["g/h/w"] = np.arange(5), np.arange(6)
+    g["v"].attrs["_ARRAY_DIMENSIONS"], g["g/h/w"].attrs["_ARRAY_DIMENSIONS"] = ["x"], ["y"]
+    (store / "a").symlink_to("b")  # a link to a link, which comes behind it
+    (store / "b").symlink_to("g/h")
+    run("convert", store, tmp_path / "b.nc")
+    assert links_of(tmp_path / "b.nc")[0] == {"/a": ("soft", "b"), "/b": ("soft", "g/h")}
+    assert "w(y)" in subprocess.run(["ncdump", "-h", tmp_path / "b.nc"], check=True, capture_output=True, text=True, timeout=60).stdout
+    (store / "nowhere").symlink_to("no/where")
+    (store / "g/h/up").symlink_to("..")
+    told = run("convert", store, tmp_path / "c.nc", code=32)
+    assert "/nowhere: a link to" in told and "/g/h/up: a link to" in told and "/a:" not in told and not (tmp_path / "c.nc").exists()
+    told = run("convert", "--skip-unsupported", store, tmp_path / "c.nc")
+    assert "/nowhere: a link to" in told and links_of(tmp_path / "c.nc") == links_of(tmp_path / "b.nc")
