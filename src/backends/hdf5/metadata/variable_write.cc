@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/hdf5/format/edge_chunks.h"
+#include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_read.h"
@@ -128,10 +129,10 @@ std::vector<Extent> extents_of(const Variable& variable) {
 }
 
 // The type that the variable had in another HDF5 file; invalid if it is not known, or views would show it as another.
-Handle type_noted(const Variable& variable) {
+Handle type_noted(const Variable& variable, bool native_complex) {
   const auto types = std::ranges::find(variable.attributes, kStoredTypes, &Attribute::name);
   if (types == variable.attributes.end()) return Handle();
-  Handle type = make_described(member(parse_stored_types(types->value), "type"));
+  Handle type = make_described(member(parse_stored_types(types->value), "type"), native_complex);
   if (!type) return Handle();
   const auto mapped = map_type(type.get());
   const bool is_text = variable.type.kind == TypeKind::object;
@@ -171,7 +172,8 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
   NewDataset made;
   CODECFS_ASSIGN(made.link, place_for_variable(group, name, made.replaced));
   CODECFS_ASSIGN(made.type, make_type(variable.type, variable.object_codec, variable.zarr3_type));
-  if (Handle noted = type_noted(variable)) made.type = std::move(noted);
+  const bool native_complex = takes_native_complex(file_.file.get());
+  if (Handle noted = type_noted(variable, native_complex)) made.type = std::move(noted);
   CODECFS_ASSIGN(made.space, make_space(variable));
   CODECFS_ASSIGN(made.properties, make_properties(made.type.get(), variable, made.chain));
 
@@ -197,7 +199,7 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
       CODECFS_ASSIGN(made.dimensions, scales_.plan(group, netcdf_name(made.link), extents_of(variable), names));
     }
   }
-  const AttributeRules rules{netcdf_, made.dimensions && made.dimensions->scale};
+  const AttributeRules rules{netcdf_, made.dimensions && made.dimensions->scale, false, native_complex};
   CODECFS_ASSIGN(made.attributes, AttributeChange::prepare(H5I_INVALID_HID, rules, name, attributes, {}));
   if (fill) CODECFS_TRY(made.attributes.add_element(kFillAttribute, made.type.get(), *fill, text_of(*fill)));
   return made;
@@ -264,7 +266,7 @@ Result<AttributeChange> TreeWriter::plan_attributes(ObjectId object, const Datas
                                                     std::span<const Attribute> set, std::span<const std::string> remove,
                                                     hid_t handle, bool becomes_scale) const {
   const bool is_scale = becomes_scale || (dataset != nullptr && is_dimension_scale(handle));
-  const AttributeRules rules{netcdf_, is_scale, dataset == nullptr};
+  const AttributeRules rules{netcdf_, is_scale, dataset == nullptr, takes_native_complex(handle)};
   std::vector<Attribute> others;
   std::optional<std::vector<std::byte>> fill;
   for (const Attribute& attribute : set) {
