@@ -59,8 +59,7 @@ def python_and_folder(name):
             pytest.skip("no plugins of Debian (hdf5-filter-plugin)")
         return sys.executable, DEBIAN, environment(HDF5_PLUGIN_PATH=DEBIAN), False
     python = python_of("hdf5plugin")
-    folder = subprocess.run([python, "-c", "import hdf5plugin; print(hdf5plugin.PLUGIN_PATH)"], check=True, capture_output=True, text=True)
-    return python, folder.stdout.strip(), environment(), True
+    return python, told(python, "import hdf5plugin; print(hdf5plugin.PLUGIN_PATH)", env=environment()).strip(), environment(), True
 
 
 def told(python, program, *words, env):
