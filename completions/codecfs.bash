@@ -8,7 +8,7 @@ _codecfs_words_of() {
   case $1 in
     info | verify | compare) echo "--json -O --options --help" ;;
     recode) echo "--dry-run --estimate -F --filter -O --options --help" ;;
-    convert) echo "--format --portable --resume --skip --skip-unsupported -F --filter -O --options --help" ;;
+    convert) echo "--format --libver --portable --resume --skip --skip-unsupported -F --filter -O --options --help" ;;
     refs) echo "-o --output --parquet --url -O --options --help" ;;
     filters) echo "--check --parameters -O --options --help" ;;
     status) echo "--json --prometheus --help" ;;
@@ -94,6 +94,10 @@ _codecfs() {
   case $before in
     --format)
       _codecfs_part "$typed" ' ' "hdf5 zarr zarr3 zip nczarr"
+      return
+      ;;
+    --libver)
+      _codecfs_part "$typed" ' ' "v110 latest"
       return
       ;;
     -o | -O | --options)

@@ -44,6 +44,11 @@ class ConvertCommand final : public Command {
                      {.group = "Arguments", .text = "the new one; must not exist", .value = "", .required = true});
     parser.add_value("--format", format_,
                      {.group = "Options", .text = "of DEST: hdf5, zarr (v2), zarr3, zip or nczarr", .value = "FORMAT"});
+    parser.add_value("--libver", libver_,
+                     {.group = "Options",
+                      .text = "of a new HDF5 file: v110 (default), which HDF5 1.10 and most programs read; latest: the "
+                              "newest of the linked libhdf5",
+                      .value = "VERSION"});
     parser.add_flag("--portable", portable_,
                     {.group = "Options", .text = "Zarr v3 with only the codecs that every reader has"});
     parser.add_flag("--resume", resume_, {.group = "Options", .text = "go on with an interrupted conversion"});
@@ -58,6 +63,9 @@ class ConvertCommand final : public Command {
   Result<> check() override {
     if (!format_.empty() && !commands::format_named(format_))
       return fail(EINVAL, "--format {}: hdf5, zarr, zarr3, zip or nczarr", format_);
+    if (!libver_.empty() && libver_ != "v110" && libver_ != "latest")
+      return fail(EINVAL, "--libver {}: v110 or latest", libver_);
+    options_.hdf5().latest = libver_ == "latest";
     return options_.prepare();
   }
   int run() override {
@@ -92,10 +100,13 @@ class ConvertCommand final : public Command {
                                      .skip_unsupported = skip_unsupported_,
                                      .told = tell,
                                      .portable = portable_,
+                                     .libver = libver_,
                                      .resume = resume_,
                                      .compact = compact_source};
     if (portable_ && options.format != commands::DatasetFormat::zarr3)
       return fail(EINVAL, "--portable: only for --format zarr3");
+    if (!libver_.empty() && options.format != commands::DatasetFormat::hdf5)
+      return fail(EINVAL, "--libver: only for a new HDF5 file");
     for (const std::string& rule : options_.rule_texts()) options.rules_text += rule + "\n";
     return commands::convert(std::move(source), source_, destination_, std::move(options));
   }
@@ -103,6 +114,7 @@ class ConvertCommand final : public Command {
   std::string source_;
   std::string destination_;
   std::string format_;
+  std::string libver_;
   std::vector<std::string> skip_;
   bool skip_unsupported_ = false;
   bool portable_ = false;

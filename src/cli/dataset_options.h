@@ -18,6 +18,9 @@ class DatasetOptions {
   /// Also adds `-F RULE`.
   void declare_with_rules(ArgumentParser& parser);
 
+  /// How HDF5 files are opened and created, which prepare() uses.
+  [[nodiscard]] Hdf5Options& hdf5() { return arguments_.options.hdf5; }
+
   /// Sets up the filters and the reading of sources; must be called once, before open(). EINVAL.
   Result<> prepare();
   /// Opens a dataset or a folder of datasets.

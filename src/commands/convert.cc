@@ -50,7 +50,8 @@ Json identity_of(const Source& source, const std::string& name, const ConvertOpt
           {"filters", options.rules_text},
           {"skip", options.skip},
           {"skip_unsupported", options.skip_unsupported},
-          {"portable", options.portable}};
+          {"portable", options.portable},
+          {"libver", options.libver}};
 }
 
 /// Whether a new `path` would be in `directory`, or in a directory of it.

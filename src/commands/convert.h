@@ -45,6 +45,7 @@ struct ConvertOptions {
   /// fail if there are several.
   std::function<void(const LeftOut&)> told;
   bool portable = false;  // Zarr v3: only codecs that every reader has
+  std::string libver;     // as the user gave it; Hdf5Options::latest is what counts
   bool resume = false;    // go on with what an interrupted conversion has left
   /// Removes the unused space of an HDF5 file: compact_source().
   std::function<Result<std::string>(const std::string& path, const std::function<bool()>& cancelled)> compact;

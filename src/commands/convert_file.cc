@@ -160,6 +160,8 @@ Result<Converted> convert_file(Partial& partial, std::unique_ptr<Source> source,
   Omissions omissions(options);
   omissions.add_found(info, true);
   if (omissions.fails()) return std::unexpected(omissions.error());
+  if (!options.libver.empty())
+    done.warnings.emplace_back("--libver: an HDF5 file is copied with the versions that it has");
   CODECFS_TRY(check_other_files(partial, info, options.skip, done.warnings));
   CODECFS_TRY(check_rules(std::move(source), options.rules));
   if (!partial.is_copied()) {

@@ -16,6 +16,7 @@ import zarr
 from conftest import CODECFS, DATA
 from mounts import signal_all
 from test_damaged_attributes import damaged_message
+from test_newer_hdf5 import HDF5
 from test_zarr3 import LITTLE, sharding
 from zarr3_stores import named, write_array, write_group
 
@@ -574,6 +575,11 @@ def test_texts_that_hdf5_gives_no_such_filter(tmp_path, form):
             f.create_dataset(name, data=["a", "bc", "d" * 100], dtype=h5py.string_dtype(), chunks=(2,))
         f.create_dataset("x", data=np.arange(1000), chunks=(100,))
     run("convert", "--format", form, "-F", "*,deflate,1", tmp_path / "a.h5", tmp_path / "a")
+    one = [CODECFS, "convert", "-F", "text,fletcher32", tmp_path / "a", tmp_path / "b.h5"]
+    if int(HDF5[1]) >= 2 and subprocess.run(one).returncode == 0:
+        with h5py.File(tmp_path / "b.h5") as f:  # HDF5 2.2 gives it to them, and 1.10 reads them; 2.0 refuses
+            assert f["text"].fletcher32 and f["text"].asstr()[:].tolist() == ["a", "bc", "d" * 100] and not f["g/more"].fletcher32
+        pytest.skip(f"{HDF5[0]} has this filter for these strings")
     for more in [], ["--skip-unsupported"]:
         told = run("convert", *more, "-F", "*,shuffle|fletcher32", tmp_path / "a", tmp_path / "b.h5")
         assert "2 variables are not given the filters of the rule for all variables: the first is /" in told

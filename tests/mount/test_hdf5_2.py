@@ -95,3 +95,38 @@ def test_they_are_written_and_compacted(made, mount, tmp_path, name):
     assert after == before
     assert re.search("unit", subprocess.run([python_of("hdf5plugin"), "-c", "import h5py, sys; print(dict(h5py.File(sys.argv[1])['good'].attrs))", path],
                                             check=True, capture_output=True, text=True).stdout)
+
+
+KINDS = """
+import h5py, json, sys
+with h5py.File(sys.argv[1]) as f:
+    print(json.dumps([f["z"].id.get_type().get_class() == h5py.h5t.COMPLEX, str(f["z"][...].tolist()),
+                      h5py.h5a.open(f["good"].id, b"za").get_type().get_class() == h5py.h5t.COMPLEX, str(f["good"].attrs["za"].tolist())]))
+"""
+
+
+@pytest.mark.parametrize("version, is_native", [("v110", False), ("latest", True)])
+def test_native_complex_numbers_come_back(made, tmp_path, version, is_native):
+    """As h5py's compound in a file that HDF5 1.10 reads; a compound stays one with --libver latest."""
+    run("convert", made / "complex.h5", tmp_path / "a.zarr")
+    run("convert", "--libver", version, tmp_path / "a.zarr", tmp_path / "b.h5")
+    run("verify", tmp_path / "b.h5")
+    run("compare", made / "complex.h5", tmp_path / "b.h5")
+
+    def kinds(path):
+        told = subprocess.run([python_of("hdf5plugin"), "-c", KINDS, path], check=True, capture_output=True, timeout=120)
+        return json.loads(told.stdout)
+
+    assert kinds(made / "complex.h5")[::2] == [True, True]
+    assert kinds(tmp_path / "b.h5")[::2] == [is_native, is_native]
+    assert kinds(tmp_path / "b.h5")[1::2] == kinds(made / "complex.h5")[1::2]
+    if not is_native:
+        with h5py.File(tmp_path / "b.h5") as file:  # Debian's
+            assert file["z"].dtype == "c16" and file["good"].attrs["za"].dtype == "c16"
+    else:
+        run("convert", "--libver", version, tmp_path / "a.zarr", tmp_path / "again.h5")
+        run("convert", made / "types.h5", tmp_path / "t.zarr", "--skip-unsupported")
+        run("convert", "--libver", version, tmp_path / "t.zarr", tmp_path / "t.h5")
+        want = told_by_h5py(made / "types.h5")
+        got = told_by_h5py(tmp_path / "t.h5")
+        assert {path: got[path] for path in set(got) & set(want)} == {path: want[path] for path in set(got) & set(want)} and "z" in got

@@ -148,8 +148,9 @@ class Work {
  public:
   /// Whether each change is to survive the process: through an IsolatedSource, or only claimed, as a mutant.
   enum class Sealing { none, each_change, only_claimed };
-  Work(std::filesystem::path path, crash_testing::Recorder& io, Sealing sealing = Sealing::none)
-      : path_(std::move(path)), io_(io), sealing_(sealing), model_(read_plainly(path_)) {
+  /// `latest`: Hdf5Options::latest.
+  Work(std::filesystem::path path, crash_testing::Recorder& io, Sealing sealing = Sealing::none, bool latest = false)
+      : path_(std::move(path)), io_(io), sealing_(sealing), latest_(latest), model_(read_plainly(path_)) {
     commits_.push_back({model_, 0, 0});
     open();
   }
@@ -239,15 +240,18 @@ class Work {
   }
   void open() {
     if (sealing_ == Sealing::each_change) {
-      hdf5::IsolatedState state{
-          .shared = shared_, .journal = UniqueFd(::dup(journal_.get())), .damaged = {}, .fetched = {}};
+      hdf5::IsolatedState state{.shared = shared_,
+                                .journal = UniqueFd(::dup(journal_.get())),
+                                .damaged = {},
+                                .fetched = {},
+                                .latest = latest_};
       auto source = hdf5::open_isolated(path_, true, std::move(state), io_);
       if (!source) throw std::runtime_error(source.error().reason);
       isolated_ = source->get();
       source_ = std::move(*source);
       return;
     }
-    auto source = open_hdf5(path_, true, io_);
+    auto source = open_hdf5(path_, true, io_, latest_);
     if (!source) throw std::runtime_error(source.error().reason);
     source_ = std::move(*source);
   }
@@ -296,6 +300,7 @@ class Work {
   const std::filesystem::path path_;
   crash_testing::Recorder& io_;
   const Sealing sealing_;
+  const bool latest_;
   const std::shared_ptr<hdf5::SharedState> shared_ = std::make_shared<hdf5::SharedState>();  // survives reopen()
   const UniqueFd journal_{::memfd_create("journal", MFD_CLOEXEC)};
   State model_;

@@ -85,8 +85,11 @@ Result<std::unique_ptr<Source>> open_directory_of_arrays(const std::string& path
 
 Result<std::unique_ptr<Source>> open_file(const std::string& path, int fd, off_t size, bool may_write) {
   if (size == 0) return fail(EINVAL, "{}: is empty", path);
-  if (looks_like_hdf5(fd))
-    return hdf5_options().isolated ? open_hdf5_in_worker(path, may_write, chunk_ranges()) : open_hdf5(path, may_write);
+  if (looks_like_hdf5(fd)) {
+    const Hdf5Options& options = hdf5_options();
+    if (!options.isolated) return open_hdf5(path, may_write, real_file_io(), options.latest);
+    return open_hdf5_in_worker(path, may_write, chunk_ranges(), options.latest);
+  }
   char start[8] = {};
   const ssize_t count = ::pread(fd, start, sizeof start, 0);
   if (count < 0) return fail_errno(errno, "{}", path);
@@ -349,7 +352,7 @@ Result<ObjectPlace> object_to_write(const std::string& text) {
 }
 
 Result<> create_source(const std::string& path, std::string_view format, bool as_netcdf) {
-  if (format == "hdf5") return create_hdf5(path, as_netcdf);
+  if (format == "hdf5") return create_hdf5(path, as_netcdf, hdf5_options().latest);
   if (format == "zarr") return create_zarr(path);
   if (format == "zarr3") return create_zarr3(path);
   if (format == "zip") return create_zarr_zip(path);

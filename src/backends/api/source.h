@@ -96,8 +96,9 @@ void prepare_sources();
 struct Hdf5Options {
   bool isolated = true;                       // in a process of its own (backends/worker)
   uint64_t index_bytes = uint64_t{32} << 20;  // for what is known of the places of chunks, of all isolated files
+  bool latest = false;  // what is made and written has the newest forms of libhdf5, which older ones do not read
 };
-/// For the files that are opened from now on. Not thread-safe: to be called before the first of them is opened.
+/// For the files that are opened or created from now on. Not thread-safe: to be called before the first of them is.
 void set_hdf5_options(const Hdf5Options& options);
 
 /// How the processes of isolated HDF5 files are protected against the files that they read.

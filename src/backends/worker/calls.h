@@ -27,7 +27,7 @@ namespace codecfs::worker {
 inline constexpr uint32_t kLongestPlugin = 60'000;  // bytes of a path and a description
 
 enum class Call : uint32_t {
-  open,  // path, may_write, damaged objects -> format, status, root, Result<> of writable()
+  open,  // path, may_write, latest, damaged objects -> format, status, root, Result<> of writable()
   list,
   unreadable_members,
   overview,

@@ -226,6 +226,7 @@ class Work {
     in.get(path_);
     for (uint64_t& number : beside) in.get(number);
     in.get(may_write);
+    in.get(state_.latest);
     in.get(addresses);
     in.get(codes);
     in.get(reasons);

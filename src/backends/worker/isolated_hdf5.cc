@@ -32,7 +32,8 @@ constexpr int kTries = 4;
 
 class IsolatedHdf5 final : public Source {
  public:
-  IsolatedHdf5(std::string path, bool may_write) : client_(std::move(path), may_write, held_), bytes_(client_.fd()) {}
+  IsolatedHdf5(std::string path, bool may_write, bool latest)
+      : client_(std::move(path), may_write, latest, held_), bytes_(client_.fd()) {}
   explicit IsolatedHdf5(const std::shared_ptr<remote::ObjectFile>& object)
       : client_(object, held_), bytes_(client_.fd(), object) {}
   Result<> open(std::shared_ptr<ChunkRanges> ranges, const WorkerClient* twin = nullptr) {
@@ -58,7 +59,7 @@ class IsolatedHdf5 final : public Source {
 
   Result<std::unique_ptr<Source>> open_twin() override {
     if (begun_ || bytes_.reads_at_once() != 0) return Source::open_twin();  // written, or in an object store
-    auto twin = std::make_unique<IsolatedHdf5>(client_.path(), false);
+    auto twin = std::make_unique<IsolatedHdf5>(client_.path(), false, false);
     CODECFS_TRY(twin->open(ranges_, &client_));
     return std::unique_ptr<Source>(std::move(twin));
   }
@@ -552,11 +553,11 @@ Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
 SourceProtections protections_of_sources() { return worker::describe_protections(); }
 
 Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write,
-                                                    std::shared_ptr<worker::ChunkRanges> ranges) {
+                                                    std::shared_ptr<worker::ChunkRanges> ranges, bool latest) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::canonical(path, error);
   if (error) return fail_errno(error.value(), "{}", path);
-  auto source = std::make_unique<worker::IsolatedHdf5>(absolute, may_write);
+  auto source = std::make_unique<worker::IsolatedHdf5>(absolute, may_write, latest);
   CODECFS_TRY(source->open(std::move(ranges)));
   return source;
 }

@@ -16,9 +16,9 @@ namespace worker {
 class ChunkRanges;
 }
 
-/// As open_hdf5(). Starts a worker. `ranges`: for its index of chunks.
+/// As open_hdf5(). Starts a worker. `ranges`: for its index of chunks. `latest`: Hdf5Options::latest.
 Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write,
-                                                    std::shared_ptr<worker::ChunkRanges> ranges);
+                                                    std::shared_ptr<worker::ChunkRanges> ranges, bool latest = false);
 
 /// The same of a file in an object store, to read.
 Result<std::unique_ptr<Source>> open_remote_hdf5(std::shared_ptr<remote::ObjectFile> object,

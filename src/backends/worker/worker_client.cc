@@ -85,19 +85,25 @@ std::string key_of(Call call, const Encoder& request) {
 
 }  // namespace
 
-WorkerClient::WorkerClient(std::string path, bool may_write, HeldWrites& held)
+WorkerClient::WorkerClient(std::string path, bool may_write, bool latest, HeldWrites& held)
     : path_(std::move(path)),
       working_directory_([] {
         std::error_code error;
         return std::filesystem::current_path(error).string();
       }()),
       may_write_(may_write),
+      latest_(latest),
       held_(held) {
   ++clients;
 }
 
 WorkerClient::WorkerClient(std::shared_ptr<remote::ObjectFile> object, HeldWrites& held)
-    : path_(object->name()), working_directory_("/"), may_write_(false), held_(held), object_(std::move(object)) {
+    : path_(object->name()),
+      working_directory_("/"),
+      may_write_(false),
+      latest_(false),
+      held_(held),
+      object_(std::move(object)) {
   ++clients;
 }
 
@@ -234,6 +240,7 @@ Result<> WorkerClient::open_in(WorkerSession& session) {
   for (const uint64_t number : {beside.device, beside.inode}) request.put(number);
   for (const int64_t number : {beside.seconds, beside.nanoseconds}) request.put(static_cast<uint64_t>(number));
   request.put(may_write_);
+  request.put(latest_);
   request.put(addresses);
   request.put(codes);
   request.put(reasons);

@@ -40,8 +40,8 @@ class WorkerSession;
 
 class WorkerClient {
  public:
-  /// `held`: changes that each new process must make again. Must outlive the client.
-  WorkerClient(std::string path, bool may_write, HeldWrites& held);
+  /// `held`: changes that each new process must make again. Must outlive the client. `latest`: Hdf5Options::latest.
+  WorkerClient(std::string path, bool may_write, bool latest, HeldWrites& held);
   /// The same of a file in an object store, to read.
   WorkerClient(std::shared_ptr<remote::ObjectFile> object, HeldWrites& held);
   ~WorkerClient();
@@ -124,6 +124,7 @@ class WorkerClient {
   const std::string path_;  // absolute
   const std::string working_directory_;
   const bool may_write_;
+  const bool latest_;
   HeldWrites& held_;
   const std::shared_ptr<remote::ObjectFile> object_;  // null for a local file
   UniqueFd fd_;

@@ -32,6 +32,7 @@ struct AttributeRules {
   bool netcdf = false;  // the file is netCDF-4: hide its internal attributes; arrays of one element are single values
   bool scale = false;   // the object is a dimension scale: hide CLASS and NAME
   bool group = false;   // the object is a group: _ARRAY_DIMENSIONS and kPhonyDimensions are attributes like others
+  bool native_complex = false;  // takes_native_complex()
 };
 
 /// All visible attributes, in creation order if that is stored, else by name, as tell_floats() leaves them. Attributes

@@ -45,7 +45,7 @@ class ValueBuilder {
         old_(old),
         json_(attribute.value),
         given_(attribute.type),
-        stored_(make_described(stored_type)),
+        stored_(make_described(stored_type, rules.native_complex)),
         dims_(depth_of(json_)) {
     if (old_ < 0) return;
     old_type_ = Handle(H5Aget_type(old_));

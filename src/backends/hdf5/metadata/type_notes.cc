@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/api/names.h"
+#include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/type_make.h"
@@ -106,11 +107,22 @@ Json described(hid_t type, int depth) {
       if (rank < 1) return {};
       return {{"array", std::vector<hsize_t>(dims.begin(), dims.begin() + rank)}, {"of", std::move(of)}};
     }
-    default: return {};
+    default: {
+      const Handle part = complex_part(type);
+      Json of = part ? described_number(part.get()) : Json();
+      return of.is_null() ? Json() : Json{{"complex", std::move(of)}};
+    }
   }
 }
 
 // --- the inverse
+
+struct Depth {
+  int levels = 0;
+  bool native_complex = false;
+
+  [[nodiscard]] Depth inner() const { return {levels + 1, native_complex}; }
+};
 
 std::optional<uint64_t> size_in(const Json& json) {
   if (!json.is_number_unsigned()) return std::nullopt;
@@ -124,7 +136,7 @@ const std::string* name_in(const Json& json) {
   return text != nullptr && text->find('\0') == text->npos ? text : nullptr;
 }
 
-Handle made(const Json& json, int depth);
+Handle made(const Json& json, Depth depth);
 
 Handle made_string(const Json& json) {
   const Json pad = member(json, "pad");
@@ -139,8 +151,8 @@ Handle made_string(const Json& json) {
   return type;
 }
 
-Handle made_enum(const Json& json, int depth) {
-  const Handle base = made(member(json, "of"), depth + 1);
+Handle made_enum(const Json& json, Depth depth) {
+  const Handle base = made(member(json, "of"), depth.inner());
   if (!base || H5Tget_class(base.get()) != H5T_INTEGER || !json["enum"].is_array() || json["enum"].size() > kMaxMembers)
     return Handle();
   Handle type(H5Tenum_create(base.get()));
@@ -158,7 +170,7 @@ Handle made_enum(const Json& json, int depth) {
   return type;
 }
 
-Handle made_compound(const Json& json, int depth) {
+Handle made_compound(const Json& json, Depth depth) {
   const auto size = size_in(json["compound"]);
   const Json members = member(json, "members");
   if (!size || !members.is_array() || members.empty() || members.size() > kMaxMembers) return Handle();
@@ -166,14 +178,25 @@ Handle made_compound(const Json& json, int depth) {
   for (const Json& one : members) {
     const std::string* name = one.is_array() && one.size() == 3 ? name_in(one[0]) : nullptr;
     if (name == nullptr || !one[1].is_number_unsigned()) return Handle();
-    const Handle of = made(one[2], depth + 1);
+    const Handle of = made(one[2], depth.inner());
     if (!of || H5Tinsert(type.get(), name->c_str(), one[1].get<uint64_t>(), of.get()) < 0) return Handle();
   }
   return type;
 }
 
-Handle made_array(const Json& json, int depth) {
-  const Handle of = made(member(json, "of"), depth + 1);
+Handle made_complex(const Json& json, Depth depth) {
+  const Handle part = made(json["complex"], depth.inner());
+  if (!part || H5Tget_class(part.get()) != H5T_FLOAT) return Handle();
+  if (depth.native_complex) return make_native_complex(part.get());
+  const size_t size = H5Tget_size(part.get());
+  Handle type(H5Tcreate(H5T_COMPOUND, 2 * size));
+  H5Tinsert(type.get(), "r", 0, part.get());
+  H5Tinsert(type.get(), "i", size, part.get());
+  return type;
+}
+
+Handle made_array(const Json& json, Depth depth) {
+  const Handle of = made(member(json, "of"), depth.inner());
   const Json& dims = json["array"];
   if (!of || !dims.is_array() || dims.empty() || dims.size() > H5S_MAX_RANK) return Handle();
   std::vector<hsize_t> lengths;
@@ -187,8 +210,8 @@ Handle made_array(const Json& json, int depth) {
   return Handle(H5Tarray_create2(of.get(), static_cast<unsigned>(lengths.size()), lengths.data()));
 }
 
-Handle made(const Json& json, int depth) {
-  if (depth > kMaxDepth) return Handle();
+Handle made(const Json& json, Depth depth) {
+  if (depth.levels > kMaxDepth) return Handle();
   if (json.is_string()) {
     const auto type = parse_dtype(json);
     auto number = type ? make_type(*type, {}) : fail(EINVAL, "");
@@ -200,9 +223,10 @@ Handle made(const Json& json, int depth) {
   if (json.contains("compound")) return made_compound(json, depth);
   if (json.contains("array")) return made_array(json, depth);
   if (json.contains("sequence")) {
-    const Handle of = made(json["sequence"], depth + 1);
+    const Handle of = made(json["sequence"], depth.inner());
     return of ? Handle(H5Tvlen_create(of.get())) : Handle();
   }
+  if (json.contains("complex")) return made_complex(json, depth);
   if (json.contains("bits")) {
     const bool is_big = member(json, "big") == true;
     switch (size_in(json["bits"]).value_or(0)) {
@@ -229,7 +253,7 @@ Handle made(const Json& json, int depth) {
 Json describe_type(hid_t type) {
   Json json = described(type, 0);
   if (json.is_null()) return json;
-  const Handle again = make_described(json);
+  const Handle again = make_described(json, true);
   return again && H5Tequal(again.get(), type) > 0 ? json : Json();
 }
 
@@ -239,6 +263,8 @@ JsonValue stored_type_of(hid_t type, const MappedType& mapped) {
   return made && H5Tequal(made->get(), type) > 0 ? JsonValue() : JsonValue(describe_type(type));
 }
 
-Handle make_described(const Json& json) { return made(json, 0); }
+Handle make_described(const Json& json, bool native_complex) {
+  return made(json, {.levels = 0, .native_complex = native_complex});
+}
 
 }  // namespace codecfs::hdf5

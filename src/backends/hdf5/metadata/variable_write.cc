@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/hdf5/format/edge_chunks.h"
+#include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_read.h"
@@ -135,7 +136,7 @@ struct Noted {
 };
 
 /// Gives the variable the fill value that its attribute notes, if it has no other.
-Noted take_noted(Variable& variable) {
+Noted take_noted(Variable& variable, bool native_complex) {
   Noted noted;
   const auto attribute = std::ranges::find(variable.attributes, kStoredTypes, &Attribute::name);
   if (attribute == variable.attributes.end()) return noted;
@@ -149,7 +150,7 @@ Noted take_noted(Variable& variable) {
     noted.is_empty = variable.grid.shape() == std::vector<uint64_t>{0} && variable.filters.empty();
     type = member(type, "empty");
   }
-  Handle made = make_described(type);
+  Handle made = make_described(type, native_complex);
   if (!made) return noted;
   const auto mapped = map_type(made.get());
   const bool is_text = variable.type.kind == TypeKind::object;
@@ -188,7 +189,7 @@ Result<std::string> TreeWriter::place_for_variable(ObjectId group, std::string_v
 
 Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_view name, Variable variable) {
   NewDataset made;
-  Noted noted = take_noted(variable);
+  Noted noted = take_noted(variable, takes_native_complex(file_.file.get()));
   CODECFS_ASSIGN(made.link, place_for_variable(group, name, made.replaced));
   CODECFS_ASSIGN(made.type, make_type(variable.type, variable.object_codec, variable.zarr3_type));
   if (noted.type) made.type = std::move(noted.type);
@@ -217,7 +218,7 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
       CODECFS_ASSIGN(made.dimensions, scales_.plan(group, netcdf_name(made.link), extents_of(variable), names));
     }
   }
-  const AttributeRules rules{netcdf_, made.dimensions && made.dimensions->scale};
+  const AttributeRules rules{netcdf_, made.dimensions && made.dimensions->scale, false, native_complex};
   CODECFS_ASSIGN(made.attributes, AttributeChange::prepare(H5I_INVALID_HID, rules, name, attributes, {}));
   if (fill) CODECFS_TRY(made.attributes.add_element(kFillAttribute, made.type.get(), *fill, text_of(*fill)));
   return made;
@@ -284,7 +285,7 @@ Result<AttributeChange> TreeWriter::plan_attributes(ObjectId object, const Datas
                                                     std::span<const Attribute> set, std::span<const std::string> remove,
                                                     hid_t handle, bool becomes_scale) const {
   const bool is_scale = becomes_scale || (dataset != nullptr && is_dimension_scale(handle));
-  const AttributeRules rules{netcdf_, is_scale, dataset == nullptr};
+  const AttributeRules rules{netcdf_, is_scale, dataset == nullptr, takes_native_complex(handle)};
   std::vector<Attribute> others;
   std::optional<std::vector<std::byte>> fill;
   for (const Attribute& attribute : set) {

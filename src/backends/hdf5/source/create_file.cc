@@ -42,14 +42,14 @@ Result<> mark_as_netcdf(hid_t file) {
   return {};
 }
 
-// The newest format version that libhdf5 1.8 reads, as netCDF-C chooses it.
-Result<> write_empty(const std::string& path, bool as_netcdf) {
+// By default the newest format version that libhdf5 1.8 reads, as netCDF-C chooses it.
+Result<> write_empty(const std::string& path, bool as_netcdf, bool latest) {
   const hdf5::LibraryLock lock;
   constexpr unsigned kOrdered = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
   const Handle creation(H5Pcreate(H5P_FILE_CREATE));
   H5Pset_fapl_sec2(access.get());
-  H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_LATEST);
+  H5Pset_libver_bounds(access.get(), latest ? H5F_LIBVER_LATEST : H5F_LIBVER_V18, H5F_LIBVER_LATEST);
   H5Pset_link_creation_order(creation.get(), kOrdered);
   H5Pset_attr_creation_order(creation.get(), kOrdered);
   H5Pset_obj_track_times(creation.get(), false);
@@ -62,7 +62,7 @@ Result<> write_empty(const std::string& path, bool as_netcdf) {
 
 }  // namespace
 
-Result<> create_hdf5(const std::string& path, bool as_netcdf) {
+Result<> create_hdf5(const std::string& path, bool as_netcdf, bool latest) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) == 0) return fail_errno(EEXIST, "{}", path);
   FileIo& io = real_file_io();
@@ -73,7 +73,7 @@ Result<> create_hdf5(const std::string& path, bool as_netcdf) {
   const mode_t mask = ::umask(0);
   ::umask(mask);
   CODECFS_ASSIGN(const File made, io.create(directory, temporary, kMode & ~mask));
-  Result<> result = write_empty(hdf5::name_of_open(made), as_netcdf);
+  Result<> result = write_empty(hdf5::name_of_open(made), as_netcdf, latest);
   if (result) result = io.sync(made);
   if (result) result = check_name(directory, temporary, made);
   if (result) result = io.move(directory, temporary, directory, name);

@@ -43,8 +43,9 @@ auto guarded(Function function) -> decltype(function()) {
 
 class Hdf5Source final : public IsolatedSource {
  public:
-  Result<> open(const std::string& path, bool may_write, FileIo& io) {
+  Result<> open(const std::string& path, bool may_write, FileIo& io, bool latest) {
     record_accesses({});
+    mounted_.file.latest = latest;
     return mounted_.open(path, may_write, io);
   }
 
@@ -52,6 +53,7 @@ class Hdf5Source final : public IsolatedSource {
     mounted_.file.shared = std::move(state.shared);
     record_accesses(std::move(state.damaged));
     mounted_.file.fetched = std::move(state.fetched);
+    mounted_.file.latest = state.latest;
     return mounted_.resume(path, may_write, std::move(state.journal), io);
   }
 
@@ -450,10 +452,10 @@ Result<std::unique_ptr<hdf5::IsolatedSource>> hdf5::open_isolated(const std::str
 
 bool looks_like_hdf5(int fd, uint64_t within) { return hdf5::find_signature(fd, within).has_value(); }
 
-Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write, FileIo& io) {
+Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write, FileIo& io, bool latest) {
   return hdf5::guarded([&]() -> Result<std::unique_ptr<Source>> {
     auto source = std::make_unique<hdf5::Hdf5Source>();
-    CODECFS_TRY(source->open(path, may_write, io));
+    CODECFS_TRY(source->open(path, may_write, io, latest));
     return source;
   });
 }

@@ -16,14 +16,15 @@ bool looks_like_hdf5(int fd, uint64_t within = UINT64_MAX);
 
 /// Opens an HDF5 file. EIO with libhdf5's reason if it is damaged. A file that another process writes, that a crashed
 /// writer left marked as open, or that is truncated is opened with a warning. All changes of the file go through `io`,
-/// which must outlive the Source.
-Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write = false, FileIo& io = real_file_io());
+/// which must outlive the Source. `latest`: Hdf5Options::latest.
+Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write = false, FileIo& io = real_file_io(),
+                                          bool latest = false);
 
 /// See check_source() and recover_source() of source.h.
 Result<SourceCheck> check_hdf5_log(const std::string& path);
 Result<std::string> recover_hdf5_log(const std::string& path);
 
 /// See create_source() of source.h.
-Result<> create_hdf5(const std::string& path, bool as_netcdf = true);
+Result<> create_hdf5(const std::string& path, bool as_netcdf = true, bool latest = false);
 
 }  // namespace codecfs

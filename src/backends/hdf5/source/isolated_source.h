@@ -65,6 +65,7 @@ struct IsolatedState {
   UniqueFd journal;                             // see NodeJournal
   std::unordered_map<uint64_t, Error> damaged;  // objects that must not be accessed, by address
   std::shared_ptr<FetchedFile> fetched;         // the file, if it is no local one
+  bool latest = false;                          // Hdf5Options::latest
 };
 
 /// As open_hdf5(). Records accesses with note_access().

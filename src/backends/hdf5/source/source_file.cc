@@ -103,7 +103,10 @@ Result<Handle> SourceFile::open_in_library(unsigned flags) const {
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
   if (driver < 0 || H5Pset_driver(access.get(), driver, nullptr) < 0) return fail(EIO, "{}", latest_failure().reason);
   keep_index_in_memory(access.get());
-  if (flags == H5F_ACC_RDONLY) allow_truncated(access.get());
+  if (flags == H5F_ACC_RDONLY)
+    allow_truncated(access.get());
+  else if (latest && H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST) < 0)
+    return fail(EIO, "{}", latest_failure().reason);
   const OpenScope scope(*bytes);
   Handle opened(H5Fopen(path.c_str(), flags, access.get()));
   // Query it before `access` is closed: that call clears libhdf5's error.

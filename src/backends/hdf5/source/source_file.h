@@ -39,6 +39,7 @@ struct SourceFile {
   std::optional<Error> not_writable;       // why it is open for reading only
   struct stat status{};                    // when it was opened
   Handle file;
+  bool latest = false;       // Hdf5Options::latest
   bool is_isolated = false;  // another process continues if this one is killed: see seal_change()
   std::atomic<bool> is_bulk =
       false;  // none does, and changes are sealed by the next commit: Lifecycle::change_in_bulk()

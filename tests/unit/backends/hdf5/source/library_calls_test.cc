@@ -33,6 +33,14 @@ herr_t count_link(hid_t group, const char* name, const H5L_info_t* info, void* d
   return counted.each(group, name, info, counted.data);
 }
 
+// HDF5 2 has made this parameter const.
+template <class>
+struct SecondParameter;
+template <class R, class A, class B>
+struct SecondParameter<R(A, B)> {
+  using Type = B;
+};
+
 template <class Function, class... A>
 auto counted_scan(const char* name, A... arguments) {
   ++index_scans;
@@ -65,7 +73,7 @@ int fdatasync(int fd) {
   ++disk_waits;
   return reinterpret_cast<decltype(fdatasync)*>(dlsym(RTLD_NEXT, "fdatasync"))(fd);
 }
-herr_t H5Fset_mdc_config(hid_t file, H5AC_cache_config_t* config) {
+herr_t H5Fset_mdc_config(hid_t file, SecondParameter<decltype(::H5Fset_mdc_config)>::Type config) {
   most_cached = config->max_size;
   return reinterpret_cast<decltype(H5Fset_mdc_config)*>(dlsym(RTLD_NEXT, "H5Fset_mdc_config"))(file, config);
 }
