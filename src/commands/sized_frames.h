@@ -25,8 +25,8 @@ class SizedFrames final : public BorrowedSource {
     auto stored = source_->read_stored(variable, number);
     if (!stored || !*stored) return stored;
     const VariablePtr zstd = with_zstd(variable);
-    const bool has_size =
-        !zstd || filters::has_common_form(std::span(&zstd->filters.back(), 1), {}, (*stored)->bytes(), (*stored)->size());
+    const bool has_size = !zstd || filters::has_common_form(std::span(&zstd->filters.back(), 1), {}, (*stored)->bytes(),
+                                                            (*stored)->size());
     return has_size ? std::move(stored) : std::optional<Buffer>();
   }
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override {

@@ -189,7 +189,8 @@ Result<std::string> TreeWriter::place_for_variable(ObjectId group, std::string_v
 
 Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_view name, Variable variable) {
   NewDataset made;
-  Noted noted = take_noted(variable, takes_native_complex(file_.file.get()));
+  const bool native_complex = takes_native_complex(file_.file.get());
+  Noted noted = take_noted(variable, native_complex);
   CODECFS_ASSIGN(made.link, place_for_variable(group, name, made.replaced));
   CODECFS_ASSIGN(made.type, make_type(variable.type, variable.object_codec, variable.zarr3_type));
   if (noted.type) made.type = std::move(noted.type);
