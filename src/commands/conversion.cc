@@ -40,6 +40,7 @@ std::string name_of_root(const std::string& source) {
 /// A fill value, or the attribute _FillValue, as a number.
 std::optional<double> number_of_fill(const Json& value) {
   const Json& single = value.is_array() && value.size() == 1 ? value[0] : value;
+  if (single.is_boolean()) return single.get<bool>();
   if (const auto number = rounded_number(single)) return number;
   return single.is_string() ? parse_numpy_special(single.get_ref<const std::string&>()) : std::nullopt;
 }
