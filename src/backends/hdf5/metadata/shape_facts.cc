@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/json.h"
 #include "model/limits.h"
 
 namespace codecfs::hdf5 {
