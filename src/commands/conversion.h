@@ -106,7 +106,8 @@ class Conversion {
     std::string path;
     std::string note;
   };
-  std::vector<NotedLink> noted_links_;  // made when all that they may lead to is there
+  std::map<ObjectId, std::map<std::string, Json>> link_notes_;  // of groups with links, by names
+  std::vector<NotedLink> noted_links_;                          // made when all that they may lead to is there
   LinksMade links_;
   LinksMade external_links_;
   uint64_t without_rule_ = 0;  // variables that keep their filters, whatever the rule for all says

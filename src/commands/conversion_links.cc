@@ -56,13 +56,18 @@ Result<bool> Conversion::note_link(TreeFiles::Ino from, const Directory& to, con
   fs::MountContext& context = from_.filesystem().context();
   const Result<fs::Place> group = context.nodes.at(from);
   if (!group) return false;
-  CODECFS_ASSIGN(const std::vector<Attribute> notes, context.dataset.source().link_notes(group->node->object));
-  const auto note = std::ranges::find(notes, name, &Attribute::name);
+  const ObjectId object = group->node->object;
+  if (!link_notes_.contains(object)) {
+    CODECFS_ASSIGN(const std::vector<Attribute> notes, context.dataset.source().link_notes(object));
+    for (const Attribute& note : notes) link_notes_[object].try_emplace(note.name, *note.value);
+  }
+  const auto& notes = link_notes_[object];
+  const auto note = notes.find(name);
   if (note == notes.end()) return false;
-  if (const Json reason = member(note->value, "unsupported"); reason.is_string())
+  if (const Json reason = member(note->second, "unsupported"); reason.is_string())
     omissions_.add(path, Error{EOPNOTSUPP, reason.get<std::string>()}, true);
   else
-    noted_links_.push_back({to, name_in_copy(name), path, print_json(note->value)});
+    noted_links_.push_back({to, name_in_copy(name), path, print_json(note->second)});
   return true;
 }
 

@@ -278,9 +278,16 @@ std::set<std::string> real_dimensions(const DatasetInfo& info) {
 using MakeTarget = std::function<Result<ConvertTarget*>(fs::View view)>;
 
 Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo& info, ConvertOptions options,
-                               bool resumed, bool as_netcdf, const MakeTarget& make_target) {
+                               bool resumed, bool as_netcdf, const std::vector<InfoNode>& lost_links,
+                               const MakeTarget& make_target) {
   Omissions omissions(options);
   omissions.add_found(info, false);
+  for (const InfoNode& link : lost_links)
+    omissions.add("/" + link.path,
+                  Error{EOPNOTSUPP, fmt::format("a link to \"{}\", which is no group or array here: netCDF could not "
+                                                "open a file with it",
+                                                link.entry.target)},
+                  true);
   CODECFS_TRY(omissions.add_attributes(*source, info));
   std::vector<std::string> warnings;
   omissions.add_unreadable_sources(*source, info, warnings);
@@ -345,24 +352,43 @@ bool becomes_netcdf(Source& source, const DatasetInfo& info, const std::string& 
   });
 }
 
+/// Shows what links lead to in their place, as netCDF-C follows the links of a file when it opens it, and fails at many
+/// of them. Changes `info`, and returns the links that lead to nothing that can be copied.
+Result<std::vector<InfoNode>> follow_links(Source& source, const std::string& name, DatasetInfo& info) {
+  std::vector<InfoNode> lost;
+  for (const InfoNode& node : info.nodes)
+    if (node.entry.kind == EntryKind::symlink) lost.push_back(node);
+  if (lost.empty()) return lost;
+  source.show_links(false);
+  CODECFS_ASSIGN(info, read_info(source, name));
+  std::set<std::string> paths;
+  for (const InfoNode& node : info.nodes) paths.insert(node.path);
+  std::erase_if(lost, [&](const InfoNode& link) { return paths.contains(link.path); });
+  return lost;
+}
+
 Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source, const std::string& name,
                                const std::string& destination, ConvertOptions options) {
   const DatasetFormat format = options.format;
-  CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, name));
+  CODECFS_ASSIGN(DatasetInfo info, read_info(*source, name));
   const bool is_file_copy = format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr");
+  const bool as_netcdf = format == DatasetFormat::hdf5 && !is_file_copy && becomes_netcdf(*source, info, destination);
+  std::vector<InfoNode> lost_links;
+  if (as_netcdf) {
+    CODECFS_ASSIGN(lost_links, follow_links(*source, name, info));
+  }
   CODECFS_TRY(check_skips(options.skip, info, !is_file_copy));
   if (is_file_copy) return convert_file(partial, std::move(source), info, std::move(options));
   const bool is_directory = format != DatasetFormat::hdf5 && format != DatasetFormat::zip && !is_zip_name(destination);
   if (is_directory) CODECFS_TRY(check_path_lengths(info, options.skip, partial.path()));
   const bool resumed = is_there(partial.path());
   const bool is_array = source->root().kind == EntryKind::variable;
-  const bool as_netcdf = format == DatasetFormat::hdf5 && becomes_netcdf(*source, info, destination);
   const bool is_zip = is_zip_name(destination);
   // netCDF-C gives the top folder of an archive the archive's name.
   const std::string top = std::filesystem::path(destination).stem().string();
   std::optional<TreeFiles> tree;
   std::unique_ptr<ConvertTarget> target;
-  return convert_tree(std::move(source), info, std::move(options), resumed, as_netcdf,
+  return convert_tree(std::move(source), info, std::move(options), resumed, as_netcdf, lost_links,
                       [&](fs::View view) -> Result<ConvertTarget*> {
                         if (format == DatasetFormat::nczarr && is_zip) {
                           CODECFS_ASSIGN(target, make_zip_target(partial.path(), top));
@@ -415,7 +441,7 @@ Result<Converted> convert_to_url(std::unique_ptr<Source> source, const std::stri
   CODECFS_ASSIGN(ObjectPlace place, object_to_write(destination));
   CODECFS_ASSIGN(const auto target,
                  ObjectTarget::begin(std::move(place.client), place.key, shown, identity, options.resume));
-  auto done = convert_tree(std::move(source), info, std::move(options), target->is_resumed(), false,
+  auto done = convert_tree(std::move(source), info, std::move(options), target->is_resumed(), false, {},
                            [&](fs::View) -> Result<ConvertTarget*> { return target.get(); });
   if (done) {
     CODECFS_TRY(target->complete());
@@ -434,7 +460,7 @@ Result<Converted> convert_to_url(std::unique_ptr<Source> source, const std::stri
 
 Result<Converted> convert(std::unique_ptr<Source> source, const std::string& name, const std::string& destination,
                           ConvertOptions options) {
-  if (options.format == DatasetFormat::hdf5) source->show_links();
+  if (options.format == DatasetFormat::hdf5) source->show_links(true);
   if (source->root().kind == EntryKind::folder)
     return fail(
         EINVAL,

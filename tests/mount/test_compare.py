@@ -519,8 +519,10 @@ def test_texts_of_another_length_are_another_form(tmp_path):
     places = [tmp_path / name for name in ("fixed.h5", "longer.h5", "any.h5", "unicode")]
     for one in places:
         for other in places:
-            found = compare(one, other, code=0 if one == other else 2)
-            assert set(kinds(found)) == (set() if one == other else {("/v", "type"), ("/absent", "type")})
+            # A netCDF file has texts of any length for those of UTF-32 in Zarr, as a conversion makes them.
+            same = one == other or {one.name, other.name} == {"any.h5", "unicode"}
+            found = compare(one, other, code=0 if same else 2)
+            assert set(kinds(found)) == (set() if same else {("/v", "type"), ("/absent", "type")})
             assert found["differences_of_form"] == found["differences"] and found["not_compared"] == []
     with h5py.File(tmp_path / "any.h5", "a") as f:
         f["v"][2] = "naive"

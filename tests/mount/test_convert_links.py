@@ -1,9 +1,11 @@
 """codecfs convert of HDF5's links into Zarr and back: for h5py, they are the same links. And symbolic links that others made in a store."""
+import json
 import os
 import shutil
 import subprocess
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 import zarr
@@ -198,19 +200,85 @@ def test_a_link_that_is_left_out_is_not_noted(words, tmp_path):
 
 
 def test_symbolic_links_in_netcdf(tmp_path):
-    """netCDF-C cannot open a file with a link that dangles, or leads to a group above it."""
+    """netCDF-C cannot open a file with a link that dangles, or leads to a group above it, and does not find the dimensions of a
+    variable that a link shows in another group: such a file has copies."""
     store = tmp_path / "a.zarr"
     g = zarr.open_group(str(store), "w")
     g["v"], g["g/h/w"] = np.arange(5), np.arange(6)
     g["v"].attrs["_ARRAY_DIMENSIONS"], g["g/h/w"].attrs["_ARRAY_DIMENSIONS"] = ["x"], ["y"]
     (store / "a").symlink_to("b")  # a link to a link, which comes behind it
     (store / "b").symlink_to("g/h")
+    (store / "c").symlink_to("g/h/w")
     run("convert", store, tmp_path / "b.nc")
-    assert links_of(tmp_path / "b.nc")[0] == {"/a": ("soft", "b"), "/b": ("soft", "g/h")}
-    assert "w(y)" in subprocess.run(["ncdump", "-h", tmp_path / "b.nc"], check=True, capture_output=True, text=True, timeout=60).stdout
+    assert links_of(tmp_path / "b.nc")[0] == {}
+
+    def check(path):
+        with netCDF4.Dataset(path) as f:
+            f.set_auto_mask(False)
+            for values in f["a/w"], f["b/w"], f["c"], f["g/h/w"]:
+                assert values.dimensions == ("y",) and values[...].tolist() == list(range(6))
+            assert set(f.groups) == {"a", "b", "g"} and set(f.variables) == {"v", "c"}
+
+    check(tmp_path / "b.nc")
     (store / "nowhere").symlink_to("no/where")
     (store / "g/h/up").symlink_to("..")
     told = run("convert", store, tmp_path / "c.nc", code=32)
     assert "/nowhere: a link to" in told and "/g/h/up: a link to" in told and "/a:" not in told and not (tmp_path / "c.nc").exists()
     told = run("convert", "--skip-unsupported", store, tmp_path / "c.nc")
-    assert "/nowhere: a link to" in told and links_of(tmp_path / "c.nc") == links_of(tmp_path / "b.nc")
+    assert "/nowhere: a link to" in told and links_of(tmp_path / "c.nc")[0] == {}
+    check(tmp_path / "c.nc")
+
+
+@pytest.mark.parametrize("form", ["zarr", "zip"])
+def test_links_of_hdf5_in_netcdf(tmp_path, form):
+    """What HDF5 had as links that netCDF-C cannot follow is listed, never put into a file that it cannot open."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["g/v"] = np.arange(3)
+        f["g/v"].make_scale("v")
+        f["dangling"], f["loop"] = h5py.SoftLink("/nowhere"), h5py.SoftLink("loop")
+        f["other"], f["g/up"] = h5py.ExternalLink("no such file.h5", "/v"), f["g"]
+    run("convert", "--format", form, tmp_path / "a.h5", tmp_path / "b")
+    told = run("convert", tmp_path / "b", tmp_path / "c.nc", code=32)
+    lost = ["dangling", "loop", "other", "g/up"]
+    assert all(f"/{name}: a link to" in told for name in lost), told
+    told = run("convert", "--skip-unsupported", tmp_path / "b", tmp_path / "c.nc")
+    assert all(f"left out: /{name}: " in told for name in lost), told
+    subprocess.run(["ncdump", tmp_path / "c.nc"], check=True, capture_output=True, timeout=60)
+    run("convert", tmp_path / "b", tmp_path / "c.h5", "--format", "hdf5", code=32)
+
+
+def test_a_link_whose_path_passes_another_link(tmp_path):
+    """The system follows the first link before it goes up."""
+    store = tmp_path / "a.zarr"
+    zarr.open_group(str(store), "w")["x"] = np.arange(3)
+    (tmp_path / "out/sub").mkdir(parents=True)
+    zarr.save_array(str(tmp_path / "out/x"), np.array([99, 98]))
+    (store / "o").symlink_to("../out/sub")
+    (store / "ox").symlink_to("o/../x")
+    assert zarr.open_group(str(store), "r")["ox"][...].tolist() == [99, 98]
+    run("convert", store, tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f["ox"][...].tolist() == [99, 98] and f["x"][...].tolist() == [0, 1, 2]
+
+
+def test_many_links_of_a_group(tmp_path):
+    """Each link is looked at a bounded number of times."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["v"] = np.arange(3)
+        for i in range(3000):
+            f[f"s{i}"] = h5py.SoftLink("/v")
+    run("convert", tmp_path / "a.h5", tmp_path / "a.zarr")
+    run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert len(f) == 3001 and all(f.get(f"s{i}", getlink=True).path == "/v" for i in range(3000))
+
+
+def test_paths_that_no_link_can_have(tmp_path):
+    group = zarr.open_group(str(tmp_path / "a.zarr"), "w")
+    group["x"] = np.arange(3)
+    group.attrs["_nc_hdf5_links"] = json.dumps({"m": {"soft": "/x\0y"}, "n": {"external": ["\0", "y"]}, ".zattrs": {"soft": "/x"}})
+    told = run("convert", tmp_path / "a.zarr", tmp_path / "b.h5", code=32)
+    assert "/m: " in told and "/n: " in told and ".zattrs" not in told
+    run("convert", "--skip-unsupported", tmp_path / "a.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert sorted(f) == ["x"]

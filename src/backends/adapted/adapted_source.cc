@@ -48,7 +48,7 @@ class AdaptedSource final : public Source {
   Result<Entry> find(ObjectId group, std::string_view name) override { return source_->find(group, name); }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override { return source_->group_attributes(group); }
   Result<std::vector<Attribute>> link_notes(ObjectId group) override { return source_->link_notes(group); }
-  void show_links() override { source_->show_links(); }
+  void show_links(bool shown) override { source_->show_links(shown); }
   Result<std::optional<NczarrMembers>> nczarr_members(ObjectId group) override {
     return source_->nczarr_members(group);
   }

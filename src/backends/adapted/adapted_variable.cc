@@ -144,7 +144,11 @@ Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const R
     const Result<> is_fixed = show_fixed(*shown, *stored, form.string_length);
     if (!is_fixed && !shown->unreadable) shown->unreadable = is_fixed.error();
   }
-  if (form.is_vlen) CODECFS_TRY(show_vlen(*shown, *stored));
+  if (form.is_vlen) {
+    // Of a file that it cannot write, libhdf5 1.10 does not read chunks that are not stored with the fill of a string.
+    form.shows_fill = !is_all_zero(stored->fill);
+    CODECFS_TRY(show_vlen(*shown, *stored));
+  }
   if (shows_bytes) {
     form.shows_fill = shown->type.size > 1 && !is_all_zero(shown->fill);
     CODECFS_TRY(show_bytes(*shown, is_converted));

@@ -24,7 +24,7 @@ Json note_of(const char* key, std::vector<std::string> texts) {
 std::optional<Attribute> stored_links(std::span<const Attribute> notes) {
   if (notes.empty()) return std::nullopt;
   Json links = Json::object();
-  for (const Attribute& note : notes) links[note.name] = *note.value;
+  for (const Attribute& note : notes) append_member(links, note.name, *note.value);
   return Attribute{kStoredLinks, Json(print_json(links))};
 }
 
@@ -47,11 +47,14 @@ std::vector<std::string> texts_of_note(const Json& note, const char* key) {
       if (!item.is_string()) return {};
       texts.push_back(item.get<std::string>());
     }
-  if (member(note, kIsBase64) != Json(true)) return texts;
+  const bool is_base64 = member(note, kIsBase64) == Json(true);
   for (std::string& text : texts) {
-    const auto bytes = decode_base64(text);
-    if (!bytes) return {};
-    text.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    if (is_base64) {
+      const auto bytes = decode_base64(text);
+      if (!bytes) return {};
+      text.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    }
+    if (text.find('\0') != text.npos) return {};  // no path of HDF5 has one
   }
   return texts;
 }

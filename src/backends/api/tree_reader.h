@@ -46,8 +46,9 @@ class TreeReader {
   /// The links of a group as a conversion to HDF5 makes them (link_notes.h), by their file names. A store of Zarr has
   /// some that list() does not show, or shows as what they lead to.
   virtual Result<std::vector<Attribute>> link_notes(ObjectId) { return std::vector<Attribute>(); }
-  /// From now on, the links that link_notes() has are shown as such. To be called before all other functions.
-  virtual void show_links() {}
+  /// From now on, the links that link_notes() has are shown as such, or no longer. No other call may run meanwhile, and
+  /// what others have returned before is no longer valid where there are links.
+  virtual void show_links(bool /*shown*/) {}
   /// The dimensions that a group defines, in their order. Empty where arrays only name their dimensions.
   virtual Result<std::vector<GroupDimension>> dimensions(ObjectId) { return std::vector<GroupDimension>(); }
   /// None, but for the groups of an NCZarr store.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <ranges>
 #include <set>
@@ -59,6 +60,12 @@ bool is_metadata(std::string_view name) {
   return name.starts_with(".z") || name.starts_with(".ncz") || name == kZarr3File || is_temporary_name(name);
 }
 
+/// Whether the key is that file or directory: not if the path of a link passes another link.
+bool is_same(const Store& store, const struct stat& status, const std::string& key) {
+  const auto found = store.stat(key);
+  return found && *found && (*found)->st_dev == status.st_dev && (*found)->st_ino == status.st_ino;
+}
+
 /// Json null: not a link for HDF5.
 Json note_of(const Hierarchy& hierarchy, const std::string& group, const std::string& name, const std::string& text) {
   if (text.starts_with(kExternalLink)) {
@@ -75,7 +82,8 @@ Json note_of(const Hierarchy& hierarchy, const std::string& group, const std::st
   const bool is_there = status && *status;
   const bool is_member = kind && *kind;
   if (is_there && !is_member && kind) return {};  // a file or directory that is not Zarr's
-  if (target) return {{"symlink", shown_target(text, *target)}};
+  if (target && (!is_there || is_same(hierarchy.store(), **status, *target)))
+    return {{"symlink", shown_target(text, *target)}};
   if (is_there) return {};
   return {{"unsupported", "it is a symbolic link that leads out of the store, to \"" + text + "\""}};
 }
@@ -84,7 +92,10 @@ Json note_of(const Hierarchy& hierarchy, const std::string& group, const std::st
 
 Result<std::vector<Attribute>> link_notes(const Hierarchy& hierarchy, const std::string& group, const Json& noted) {
   std::vector<Attribute> notes;
-  std::set<std::string> present;  // file names
+  std::set<std::string> present;                // file names
+  std::map<std::string_view, const Json*> old;  // by keys
+  for (const auto& [key, note] : noted.items())
+    if (!is_metadata(key)) old.try_emplace(key, &note);
   CODECFS_TRY(hierarchy.store().for_each(group, [&](const char* name, Store::EntryType type) -> Result<> {
     if (is_metadata(name)) return {};
     const std::string shown = escape_name(name);
@@ -92,16 +103,17 @@ Result<std::vector<Attribute>> link_notes(const Hierarchy& hierarchy, const std:
     if (type != Store::EntryType::unknown) return {};
     CODECFS_ASSIGN(const auto text, hierarchy.store().link_text(join_key(group, name)));
     if (!text) return {};
-    const Json known = member(noted, name);
-    Json note = member(known, "link") == Json(*text) ? known : note_of(hierarchy, group, name, *text);
+    const auto known = old.find(name);
+    const bool is_known = known != old.end() && member(*known->second, "link") == Json(*text);
+    Json note = is_known ? *known->second : note_of(hierarchy, group, name, *text);
     if (note.is_null()) return {};
     note["link"] = *text;
     notes.push_back({shown, std::move(note)});
     return {};
   }));
-  for (const auto& [key, note] : noted.items()) {
+  for (const auto& [key, note] : old) {
     std::string name = escape_name(key);
-    if (note.is_object() && !present.contains(name)) notes.push_back({std::move(name), note});
+    if (note->is_object() && !present.contains(name)) notes.push_back({std::move(name), *note});
   }
   std::ranges::sort(notes, {}, &Attribute::name);
   return notes;

@@ -28,7 +28,11 @@ class LinksShown {
  public:
   using Notes = std::shared_ptr<const std::vector<Attribute>>;  // sorted; null: no links are shown
 
-  void show() { is_on_ = true; }
+  void show(bool shown) {
+    is_on_ = shown;
+    const LockGuard lock(mutex_);
+    notes_.clear();
+  }
   /// Those of a group, which `read` reads once.
   Result<Notes> of(ObjectId group, const std::function<Result<std::vector<Attribute>>()>& read);
 

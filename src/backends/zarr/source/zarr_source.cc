@@ -121,7 +121,7 @@ class ZarrSource final : public Source {
     CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
     return notes_of(object);
   }
-  void show_links() override { links_.show(); }
+  void show_links(bool shown) override { links_.show(shown); }
   Result<std::vector<GroupDimension>> dimensions(ObjectId group) override {
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
