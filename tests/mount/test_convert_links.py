@@ -217,13 +217,14 @@ def test_symbolic_links_in_netcdf(tmp_path):
             f.set_auto_mask(False)
             for values in f["a/w"], f["b/w"], f["c"], f["g/h/w"]:
                 assert values.dimensions == ("y",) and values[...].tolist() == list(range(6))
-            assert set(f.groups) == {"a", "b", "g"} and set(f.variables) == {"v", "c"}
+            assert set(f.groups) - {"k"} == {"a", "b", "g"} and set(f.variables) == {"v", "c"}
 
     check(tmp_path / "b.nc")
     (store / "nowhere").symlink_to("no/where")
-    (store / "g/h/up").symlink_to("..")
+    g.create_group("k")
+    (store / "k/up").symlink_to("..")
     told = run("convert", store, tmp_path / "c.nc", code=32)
-    assert "/nowhere: a link to" in told and "/g/h/up: a link to" in told and "/a:" not in told and not (tmp_path / "c.nc").exists()
+    assert "/nowhere: a link to" in told and "/k/up: a link to" in told and "/a:" not in told and not (tmp_path / "c.nc").exists()
     told = run("convert", "--skip-unsupported", store, tmp_path / "c.nc")
     assert "/nowhere: a link to" in told and links_of(tmp_path / "c.nc")[0] == {}
     check(tmp_path / "c.nc")
