@@ -239,3 +239,11 @@ def test_zstd_frames_without_their_size(tmp_path, form):
     assert zarr.open_array(str(tmp_path / "b/v"), mode="r")[...].tolist() == values.tolist()
     run("convert", "--format", "zarr3", store, tmp_path / "d")
     assert (tmp_path / "d/v/c/0").read_bytes() == unsized
+
+
+def test_a_boolean_fill_value_that_is_not_that_of_chunks(tmp_path):
+    group = zarr.open_group(str(tmp_path / "a.zarr"), "w")
+    group.create_dataset("b", data=np.array([True, False, True]), chunks=2, fill_value=False).attrs["_FillValue"] = 1
+    run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert f["b"][...].tolist() == [True, False, True] and f["b"].fillvalue == 0 and f["b"].attrs["_FillValue"] == 1
