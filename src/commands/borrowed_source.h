@@ -28,7 +28,7 @@ class BorrowedSource : public Source {
   Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group) override {
     return source_.unreadable_members(group);
   }
-  Result<std::vector<UnreadableMember>> left_out_attributes(ObjectId id) override {
+  Result<std::vector<LeftOutAttribute>> left_out_attributes(ObjectId id) override {
     return source_.left_out_attributes(id);
   }
   Result<std::vector<std::string>> missing_sources(ObjectId variable) override {

@@ -16,9 +16,7 @@ namespace codecfs::commands {
 /// The attributes of its groups and variables have kStoredTypes and kStoredLinks where these have something to say.
 class NotedTypes final : public BorrowedSource {
  public:
-  /// `notes_fill`: the format has a fill value only where it marks missing data (Zarr v2).
-  NotedTypes(std::unique_ptr<Source> source, bool notes_fill)
-      : BorrowedSource(*source), source_(std::move(source)), notes_fill_(notes_fill) {}
+  explicit NotedTypes(std::unique_ptr<Source> source) : BorrowedSource(*source), source_(std::move(source)) {}
 
   [[nodiscard]] struct statvfs filesystem() const override { return source_->filesystem(); }
   [[nodiscard]] size_t reads_at_once() const override { return source_->reads_at_once(); }
@@ -52,7 +50,6 @@ class NotedTypes final : public BorrowedSource {
   }
 
   std::unique_ptr<Source> source_;
-  const bool notes_fill_;
   Mutex mutex_;
   std::map<ObjectId, std::optional<Attribute>> links_ CODECFS_GUARDED_BY(mutex_);
 };

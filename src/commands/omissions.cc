@@ -8,6 +8,16 @@
 #include "commands/walk.h"
 
 namespace codecfs::commands {
+namespace {
+
+Result<std::vector<LeftOutAttribute>> left_out_attributes(Source& source, const Entry& entry) {
+  if (entry.kind == EntryKind::group) return source.left_out_attributes(entry.object);
+  CODECFS_ASSIGN(const VariablePtr variable, source.variable(entry.object));
+  if (variable->unreadable_attributes) return std::unexpected(*variable->unreadable_attributes);
+  return variable->left_out_attributes;
+}
+
+}  // namespace
 
 void Omissions::add(std::string path, Error error, bool is_unsupported) {
   add(Found{std::move(path), std::move(error), is_unsupported});
@@ -46,12 +56,12 @@ Result<> Omissions::add_attributes(Source& source, const DatasetInfo& info) {
     const std::string path = "/" + node.path;
     const bool has_attributes = node.entry.kind == EntryKind::group || node.entry.kind == EntryKind::variable;
     if (!has_attributes || node.error || covers(path)) continue;
-    const auto left_out = source.left_out_attributes(node.entry.object);
+    const Result<std::vector<LeftOutAttribute>> left_out = left_out_attributes(source, node.entry);
     if (!left_out) {
       add(path, left_out.error(), false);
       continue;
     }
-    for (const UnreadableMember& attribute : *left_out) {
+    for (const LeftOutAttribute& attribute : *left_out) {
       std::string name = fmt::format("{}@{}", path, attribute.name);
       const int code = attribute.error.code;
       if (skipped.erase(name) == 0)

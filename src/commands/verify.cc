@@ -75,10 +75,10 @@ class Check {
     if (node.error) return add_whole(node, *node.error, 0);
     if (node.entry.kind == EntryKind::group) {
       ++found_.groups;
-      if (const auto attributes = source_.group_attributes(node.entry.object); !attributes)
-        add_whole(node, attributes.error(), 0);
+      if (const auto left_out = source_.left_out_attributes(node.entry.object); !left_out)
+        add_whole(node, left_out.error(), 0);
       else
-        check_left_out(node);
+        add_left_out(node, *left_out);
     }
     if (node.entry.kind != EntryKind::variable) return;
     ++found_.variables;
@@ -89,14 +89,12 @@ class Check {
     else if ((*described)->unreadable_attributes)
       add_whole(node, *(*described)->unreadable_attributes, 0);
     else
-      check_left_out(node);
+      add_left_out(node, (*described)->left_out_attributes);
   }
 
   /// Single attributes that cannot be read.
-  void check_left_out(const InfoNode& node) {
-    const auto left_out = source_.left_out_attributes(node.entry.object);
-    if (!left_out) return add_whole(node, left_out.error(), 0);
-    for (const auto& [name, error] : *left_out) {
+  void add_left_out(const InfoNode& node, const std::vector<LeftOutAttribute>& left_out) {
+    for (const auto& [name, error] : left_out) {
       if (error.code == EOPNOTSUPP) continue;  // whole, but without a form in Zarr
       const std::string reason = fmt::format("attribute \"{}\": {}", name, error.reason);
       if (error.code == EFBIG)

@@ -32,6 +32,13 @@ struct Attribute {
   JsonValue stored_type = {};
 };
 
+/// An attribute that is not shown, with the reason: EOPNOTSUPP (its type has no form in Zarr), EFBIG (larger than what
+/// is read), EIO, kNewerFormat.
+struct LeftOutAttribute {
+  std::string name;  // as Attribute::name
+  Error error;
+};
+
 /// The ids of filters of HDF5 that have a meaning of their own here.
 inline constexpr uint32_t kDeflateId = 1;
 inline constexpr uint32_t kShuffleId = 2;
@@ -92,6 +99,7 @@ struct Variable {
   /// Those that are shown, in the source's order, without _ARRAY_DIMENSIONS; last `kPhonyDimensions`, if an HDF5 file
   /// does not have the names of all dimensions.
   std::vector<Attribute> attributes;
+  std::vector<LeftOutAttribute> left_out_attributes;
   // one name per dimension; none if the source does not store names, or not for all of them
   std::optional<std::vector<std::string>> dimensions;
   /// The paths of the dimensions to which an NCZarr array refers ("/g/x").

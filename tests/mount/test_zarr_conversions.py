@@ -4,6 +4,7 @@ import ctypes
 import ctypes.util
 import json
 import os
+import shutil
 import zipfile
 
 import h5py
@@ -239,6 +240,30 @@ def test_zstd_frames_without_their_size(tmp_path, form):
     assert zarr.open_array(str(tmp_path / "b/v"), mode="r")[...].tolist() == values.tolist()
     run("convert", "--format", "zarr3", store, tmp_path / "d")
     assert (tmp_path / "d/v/c/0").read_bytes() == unsized
+
+
+def test_fill_values_come_back_from_v2(tmp_path):
+    """In v2, xarray masks the elements that equal the fill value, so that it is shown there only if it marks missing data."""
+    fills = {"f": ("<f4", -1), "nan": ("<f8", np.nan), "big": (">i8", 7), "flag": ("?", True), "none": ("<u2", 0)}
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        for name, (dtype, fill) in fills.items():
+            f.create_dataset(name, (4, 5), dtype, chunks=(2, 5), fillvalue=fill)[0] = np.zeros(5, dtype)
+    for source, target, form in ("a.h5", "b", "zarr3"), ("b", "c", "zarr"), ("c", "d.h5", "hdf5"), ("c", "e", "zarr3"):
+        run("convert", "--format", form, tmp_path / source, tmp_path / target)
+    with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "d.h5") as d:
+        for name in fills:
+            assert a[name].dtype == d[name].dtype and np.array(a[name].fillvalue).tobytes() == np.array(d[name].fillvalue).tobytes()
+            assert a[name][...].tobytes() == d[name][...].tobytes() == zarr.open_array(str(tmp_path / "c" / name))[...].tobytes()
+            assert json.loads((tmp_path / "c" / name / ".zarray").read_text())["fill_value"] is None
+            described = [json.loads((tmp_path / store / name / "zarr.json").read_text()) for store in "be"]
+            assert described[0] == described[1]
+    # Notes are of other programs, too: one that makes no sense changes nothing.
+    for text in '{"fill": "x"}', '{"fill": {}}', "[", '{"fill": [1, 2]}':
+        (tmp_path / "c/f/.zattrs").write_text(json.dumps({"_nc_hdf5_types": text, "_ARRAY_DIMENSIONS": ["y", "x"]}))
+        shutil.rmtree(tmp_path / "e")
+        run("convert", "--format", "zarr3", tmp_path / "c", tmp_path / "e")
+        described = json.loads((tmp_path / "e/f/zarr.json").read_text())
+        assert described["fill_value"] == 0 and described["attributes"] == {"_nc_hdf5_types": text}
 
 
 def test_a_boolean_fill_value_that_is_not_that_of_chunks(tmp_path):

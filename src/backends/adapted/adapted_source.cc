@@ -36,7 +36,7 @@ class AdaptedSource final : public Source {
   [[nodiscard]] Entry root() const override { return source_->root(); }
   [[nodiscard]] Result<struct stat> status_of(ObjectId object) const override { return source_->status_of(object); }
   Result<std::vector<Entry>> list(ObjectId group) override { return source_->list(group); }
-  Result<std::vector<UnreadableMember>> left_out_attributes(ObjectId id) override {
+  Result<std::vector<LeftOutAttribute>> left_out_attributes(ObjectId id) override {
     return source_->left_out_attributes(id);
   }
   Result<std::vector<std::string>> missing_sources(ObjectId variable) override {

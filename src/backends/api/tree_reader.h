@@ -43,6 +43,11 @@ class TreeReader {
   /// One member of a group. ENOENT.
   virtual Result<Entry> find(ObjectId group, std::string_view name) = 0;
   virtual Result<std::vector<Attribute>> group_attributes(ObjectId group) = 0;
+  /// Those that group_attributes() leaves out. Reads them all. Errors as group_attributes().
+  virtual Result<std::vector<LeftOutAttribute>> left_out_attributes(ObjectId group) {
+    CODECFS_TRY(group_attributes(group));
+    return std::vector<LeftOutAttribute>();
+  }
   /// The links of a group as a conversion to HDF5 makes them (link_notes.h), by their file names. A store of Zarr has
   /// some that list() does not show, or shows as what they lead to.
   virtual Result<std::vector<Attribute>> link_notes(ObjectId) { return std::vector<Attribute>(); }
@@ -63,12 +68,6 @@ class TreeReader {
     CODECFS_ASSIGN(const VariablePtr all, this->variable(variable));
     if (all->unreadable_attributes) return std::unexpected(*all->unreadable_attributes);
     return all->attributes;
-  }
-  /// The attributes of a group or variable that group_attributes() and variable() leave out, by their names there, each
-  /// with the reason: EOPNOTSUPP (its type has no form in Zarr), EFBIG (larger than what is read), EIO, kNewerFormat.
-  /// Reads all attributes. Errors as variable_attributes().
-  virtual Result<std::vector<UnreadableMember>> left_out_attributes(ObjectId) {
-    return std::vector<UnreadableMember>();
   }
   /// What a variable takes data from and is not there, for messages ("/v in other.h5"): readers find the fill value in
   /// its place.

@@ -39,7 +39,7 @@ class DatasetCalls : public Source {
     return reading<&Source::nczarr_members>(id);
   }
   Result<VariablePtr> variable(ObjectId id) override { return reading<&Source::variable>(id); }
-  Result<std::vector<UnreadableMember>> left_out_attributes(ObjectId id) override {
+  Result<std::vector<LeftOutAttribute>> left_out_attributes(ObjectId id) override {
     return reading<&Source::left_out_attributes>(id);
   }
   Result<std::vector<std::string>> missing_sources(ObjectId id) override {

@@ -89,8 +89,8 @@ class IsolatedHdf5 final : public Source {
   Result<std::vector<Attribute>> variable_attributes(ObjectId id) override {
     return client_.call<std::vector<Attribute>>(Call::variable_attributes, id);
   }
-  Result<std::vector<UnreadableMember>> left_out_attributes(ObjectId id) override {
-    return client_.call<std::vector<UnreadableMember>>(Call::left_out_attributes, id);
+  Result<std::vector<LeftOutAttribute>> left_out_attributes(ObjectId id) override {
+    return client_.call<std::vector<LeftOutAttribute>>(Call::left_out_attributes, id);
   }
   Result<std::vector<std::string>> missing_sources(ObjectId id) override {
     return client_.call<std::vector<std::string>>(Call::missing_sources, id);

@@ -91,6 +91,7 @@ void Encoder::put(const Variable& variable) {
   put(variable.object_codec);
   put(variable.filters);
   put(variable.attributes);
+  put(variable.left_out_attributes);
   put(variable.dimensions);
   put(variable.ended_strings);
   put(variable.unreadable);
@@ -235,6 +236,7 @@ void Decoder::get(Variable& variable) {
   get(variable.object_codec);
   get(variable.filters);
   get(variable.attributes);
+  get(variable.left_out_attributes);
   get(variable.dimensions);
   get(variable.ended_strings);
   get(variable.unreadable);

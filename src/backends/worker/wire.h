@@ -53,6 +53,10 @@ class Encoder {
     put(member.name);
     put(member.error);
   }
+  void put(const LeftOutAttribute& attribute) {
+    put(attribute.name);
+    put(attribute.error);
+  }
   void put(const Members& members) {
     put(members.entries);
     put(members.unreadable);
@@ -156,6 +160,10 @@ class Decoder {
   void get(UnreadableMember& member) {
     get(member.name);
     get(member.error);
+  }
+  void get(LeftOutAttribute& attribute) {
+    get(attribute.name);
+    get(attribute.error);
   }
   void get(Members& members) {
     get(members.entries);

@@ -333,8 +333,8 @@ struct AttributeCollector {
   const AttributeRules& rules;
   std::string_view object;
   uint64_t file_bytes;
-  std::vector<UnreadableMember>* left_out = nullptr;  // null: they are logged
-  std::set<std::string> as_json{};                    // names, see kJsonAttributes
+  std::vector<LeftOutAttribute>* left_out = nullptr;
+  std::set<std::string> as_json{};  // names, see kJsonAttributes
   std::vector<Attribute> attributes{};
   uint64_t seen = 0;      // bytes of attributes in the file
   uint64_t extended = 0;  // seconds
@@ -371,12 +371,11 @@ struct AttributeCollector {
   }
 
   void leave_out(const char* name, Error error) const {
-    if (left_out != nullptr)
-      left_out->push_back({escape_attribute_name(name), std::move(error)});
-    else if (error.code == EOPNOTSUPP)
+    if (error.code == EOPNOTSUPP)
       log::debug("{}: attribute \"{}\" is left out: {}", object, name, error.reason);
     else
       log::warning("{}: attribute \"{}\" is left out: {}", object, name, error.reason);
+    if (left_out != nullptr) left_out->push_back({escape_attribute_name(name), std::move(error)});
   }
 };
 
@@ -427,7 +426,7 @@ Result<std::vector<std::string>> attribute_names(hid_t holder) {
 }
 
 Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object,
-                                               uint64_t file_bytes, std::vector<UnreadableMember>* left_out) {
+                                               uint64_t file_bytes, std::vector<LeftOutAttribute>* left_out) {
   const Result<std::vector<std::string>> names = attribute_names(holder);
   if (!names) return fail(names.error().code, "{}: {}", object, names.error().reason);
   AttributeCollector collector{rules, object, file_bytes, left_out};

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/api/object.h"
 #include "backends/hdf5/library/handle.h"
 #include "base/result.h"
 #include "model/variable.h"
@@ -36,10 +35,10 @@ struct AttributeRules {
 };
 
 /// All visible attributes, in creation order if that is stored, else by name, as tell_floats() leaves them. Attributes
-/// that have no JSON form (references) or cannot be read are omitted: added to `left_out` if there is one
-/// (TreeReader::left_out_attributes), else logged; `object` names their holder in the log. Under a LibraryLock.
+/// that have no JSON form (references) or cannot be read are omitted: logged, with `object` for their holder, and added
+/// to `left_out` if it is not null. Under a LibraryLock.
 Result<std::vector<Attribute>> read_attributes(hid_t holder, const AttributeRules& rules, std::string_view object,
-                                               uint64_t file_bytes, std::vector<UnreadableMember>* left_out = nullptr);
+                                               uint64_t file_bytes, std::vector<LeftOutAttribute>* left_out = nullptr);
 
 /// Whether an attribute of this name is internal and not shown.
 bool is_hidden_attribute(std::string_view name, const AttributeRules& rules);

@@ -97,12 +97,12 @@ class Hdf5Source final : public IsolatedSource {
     });
   }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
-    return guarded([&]() -> Result<std::vector<Attribute>> {
-      const LibraryLock lock;
-      ObjectTree& tree = *mounted_.tree;
-      CODECFS_ASSIGN(const Handle handle, tree.open(group));
-      return attributes_of(handle.get(), tree.address(group), {mounted_.is_netcdf, false, true}, tree.path(group));
-    });
+    return attributes_of_group(group, nullptr);
+  }
+  Result<std::vector<LeftOutAttribute>> left_out_attributes(ObjectId group) override {
+    std::vector<LeftOutAttribute> left_out;
+    CODECFS_TRY(attributes_of_group(group, &left_out));
+    return left_out;
   }
   Result<std::vector<Attribute>> link_notes(ObjectId group) override {
     return guarded([&] {
@@ -124,7 +124,7 @@ class Hdf5Source final : public IsolatedSource {
     return with_dataset(id, [&](const Dataset& dataset) -> Result<VariablePtr> {
       auto variable = std::make_shared<Variable>(dataset.facts());
       const LibraryLock lock;
-      auto attributes = attributes_of(dataset);
+      auto attributes = attributes_of(dataset, &variable->left_out_attributes);
       if (attributes)
         variable->attributes = *std::move(attributes);
       else if (is_unreadable(attributes.error().code) && !dataset.outdated())
@@ -143,27 +143,6 @@ class Hdf5Source final : public IsolatedSource {
       const LibraryLock lock;
       return attributes_of(dataset);
     });
-  }
-  Result<std::vector<UnreadableMember>> left_out_attributes(ObjectId id) override {
-    std::vector<UnreadableMember> left_out;
-    const auto read = [&]() -> Result<std::vector<Attribute>> {
-      {
-        const LibraryLock lock;
-        ObjectTree& tree = *mounted_.tree;
-        if (!tree.address_of_variable(id)) {
-          CODECFS_ASSIGN(const Handle handle, tree.open(id));
-          return attributes_of(handle.get(), tree.address(id), {mounted_.is_netcdf, false, true}, tree.path(id),
-                               &left_out);
-        }
-      }
-      return with_dataset(id, [&](const Dataset& dataset) {
-        const LibraryLock lock;
-        return attributes_of(dataset, &left_out);
-      });
-    };
-    const Result<std::vector<Attribute>> others = guarded(read);
-    if (!others) return std::unexpected(others.error());
-    return left_out;
   }
   Result<VariablePtr> facts(ObjectId id) override {
     return with_dataset(id, [](const Dataset& dataset) -> Result<VariablePtr> {
@@ -381,15 +360,24 @@ class Hdf5Source final : public IsolatedSource {
     if (!overview_) overview_ = OverviewReader::make(mounted_.file, mounted_.is_netcdf);
     return overview_->get();
   }
+  Result<std::vector<Attribute>> attributes_of_group(ObjectId group, std::vector<LeftOutAttribute>* left_out) {
+    return guarded([&]() -> Result<std::vector<Attribute>> {
+      const LibraryLock lock;
+      ObjectTree& tree = *mounted_.tree;
+      CODECFS_ASSIGN(const Handle handle, tree.open(group));
+      return attributes_of(handle.get(), tree.address(group), {mounted_.is_netcdf, false, true}, tree.path(group),
+                           left_out);
+    });
+  }
   Result<std::vector<Attribute>> attributes_of(const Dataset& dataset,
-                                               std::vector<UnreadableMember>* left_out = nullptr) const {
+                                               std::vector<LeftOutAttribute>* left_out = nullptr) const {
     if (dataset.id() < 0) return fail(ESTALE, "{}: its storage is another one now", dataset.name());
     return attributes_of(dataset.id(), dataset.address(), {mounted_.is_netcdf, is_dimension_scale(dataset.id())},
                          dataset.name(), left_out);
   }
   Result<std::vector<Attribute>> attributes_of(hid_t holder, uint64_t address, const AttributeRules& rules,
                                                const std::string& name,
-                                               std::vector<UnreadableMember>* left_out = nullptr) const {
+                                               std::vector<LeftOutAttribute>* left_out = nullptr) const {
     if (const Result<> readable = mounted_.file.recorder->attributes(address); !readable)
       return fail(readable.error().code, "{}: {}", name, readable.error().reason);
     auto attributes = read_attributes(holder, rules, name, mounted_.file.bytes->size(), left_out);
