@@ -301,7 +301,7 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   const bool is_from_zarr = info.format.starts_with("Zarr");
   const bool is_from_zarr2 = is_from_zarr && !source->is_zarr3();
   if (is_of_zarr && !is_from_zarr) source = std::make_unique<NotedTypes>(std::move(source));
-  if (is_of_zarr && is_of_zarr2 && !is_from_zarr2)
+  if (is_of_zarr && is_of_zarr2 && !is_from_zarr)
     source = std::make_unique<NotedFills>(std::move(source), NotedFills::Use::note);
   if (options.format == DatasetFormat::zarr3 && is_from_zarr2)
     source = std::make_unique<NotedFills>(std::move(source), NotedFills::Use::take);

@@ -1,6 +1,6 @@
 #pragma once
 // Fill values in Zarr v2, which has them only where they mark missing data: xarray masks the elements that equal one. A
-// copy of another format notes the others, so that they come back into that format.
+// copy of an HDF5 file notes the others, so that they come back into HDF5 and Zarr v3.
 
 #include <memory>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace codecfs::commands {
 
-/// A dataset for conversion into Zarr v2 (`note`) or from there into v3 (`take`).
+/// An HDF5 file for conversion into Zarr v2 (`note`), or such a copy for conversion into v3 (`take`).
 class NotedFills final : public BorrowedSource {
  public:
   enum class Use {

@@ -248,7 +248,7 @@ def test_fill_values_come_back_from_v2(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as f:
         for name, (dtype, fill) in fills.items():
             f.create_dataset(name, (4, 5), dtype, chunks=(2, 5), fillvalue=fill)[0] = np.zeros(5, dtype)
-    for source, target, form in ("a.h5", "b", "zarr3"), ("b", "c", "zarr"), ("c", "d.h5", "hdf5"), ("c", "e", "zarr3"):
+    for source, target, form in ("a.h5", "b", "zarr3"), ("a.h5", "c", "zarr"), ("c", "d.h5", "hdf5"), ("c", "e", "zarr3"):
         run("convert", "--format", form, tmp_path / source, tmp_path / target)
     with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "d.h5") as d:
         for name in fills:
