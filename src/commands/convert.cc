@@ -330,7 +330,7 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
     CODECFS_ASSIGN(target, make_target(view));
   }
   Result<Converted> done =
-      Conversion(from, *target, resumed, info, omissions, progress, nczarr ? &*nczarr : nullptr).run();
+      Conversion(from, *target, resumed, info, omissions, progress, nczarr ? &*nczarr : nullptr, as_netcdf).run();
   if (!done && !target->keeps_parts()) return done;
   const Result<> finished = target->finish();  // what was done so far is kept after an error, too
   if (!done && is_hopeless && !resumed) return fail(EINVAL, "{}", done.error().reason);  // nothing is worth keeping

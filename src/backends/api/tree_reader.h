@@ -43,8 +43,8 @@ class TreeReader {
   /// One member of a group. ENOENT.
   virtual Result<Entry> find(ObjectId group, std::string_view name) = 0;
   virtual Result<std::vector<Attribute>> group_attributes(ObjectId group) = 0;
-  /// The links of a group as a conversion to HDF5 makes them (link_notes.h), by their file names. A store of Zarr has
-  /// some that list() does not show, or shows as what they lead to.
+  /// The links of a group as a conversion to HDF5 makes them, and which names it restores (link_notes.h), by file
+  /// names. A store of Zarr has some links that list() does not show, or shows as what they lead to.
   virtual Result<std::vector<Attribute>> link_notes(ObjectId) { return std::vector<Attribute>(); }
   /// From now on, the links that link_notes() has are shown as such, or no longer. No other call may run meanwhile, and
   /// what others have returned before is no longer valid where there are links.
