@@ -120,6 +120,7 @@ class Conversion {
   std::vector<NotedLink> noted_links_;  // made when all that they may lead to is there
   LinksMade links_;
   LinksMade external_links_;
+  LinksMade links_left_out_;   // of files, in a copy that has notes at most
   uint64_t without_rule_ = 0;  // variables that keep their filters, whatever the rule for all says
   std::string first_without_rule_;
   std::atomic<uint64_t> chunks_ = 0;

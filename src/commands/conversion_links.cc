@@ -45,7 +45,8 @@ Result<> Conversion::copy_link(TreeFiles::Ino from, const Directory& to, const s
   CODECFS_ASSIGN(const TreeFiles::Ino link, from_.find(from, name));
   CODECFS_ASSIGN(const std::string target, from_.link_target(link));
   if (const Result<> made = to_.make_link(to, name, target); !made) {
-    done_.warnings.push_back(fmt::format("{}: the link to {} was left out: {}", path, target, made.error().reason));
+    if (!means_no_link(made.error().code) && made.error().code != EPERM) return made;
+    if (links_left_out_.count++ == 0) links_left_out_.first = fmt::format("{} -> {}", path, target);
     return {};
   }
   LinksMade& links = target.starts_with(kExternalLink) ? external_links_ : links_;
@@ -178,6 +179,10 @@ void Conversion::warn_of_links() {
         "{} became symbolic links, which Zarr does not know: readers see what they lead to once more, and object "
         "stores do not keep them",
         links_.text()));
+  if (links_left_out_.count > 0)
+    done_.warnings.push_back(fmt::format("{}: readers do not see {}, as only directories have links{}",
+                                         links_left_out_.text(), links_left_out_.count == 1 ? "it" : "them",
+                                         nczarr_ == nullptr ? "; a conversion back to HDF5 makes links again" : ""));
   if (external_links_.count > 0)
     done_.warnings.push_back(
         fmt::format("{} to other files became symbolic links that lead nowhere", external_links_.text()));
