@@ -346,6 +346,21 @@ def test_symbolic_links_in_netcdf(tmp_path):
     check(tmp_path / "c.nc")
 
 
+def test_a_cycle_by_way_of_another_link_in_netcdf(tmp_path):
+    store = tmp_path / "a.zarr"
+    zarr.open_group(str(store), "w")["g/h/w"] = np.arange(3)
+    (store / "a").symlink_to("g/h")
+    (store / "g/h/up").symlink_to("..")
+    told = run("convert", store, tmp_path / "b.nc", code=32)
+    assert "/g/h/up: a link to" in told and "/a/up/h: a group that a link shows in itself" in told and not (tmp_path / "b.nc").exists()
+    told = run("convert", "--skip-unsupported", store, tmp_path / "b.nc")
+    assert "left out: /g/h/up: " in told and "left out: /a/up/h: " in told
+    assert links_of(tmp_path / "b.nc")[0] == {}
+    with netCDF4.Dataset(tmp_path / "b.nc") as f:
+        f.set_auto_mask(False)
+        assert f["a/w"][...].tolist() == f["g/h/w"][...].tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize("form", ["zarr", "zip"])
 def test_links_of_hdf5_in_netcdf(tmp_path, form):
     """What HDF5 had as links that netCDF-C cannot follow is listed, never put into a file that it cannot open."""
