@@ -339,6 +339,7 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   if (!done && is_hopeless && !resumed) return fail(EINVAL, "{}", done.error().reason);  // nothing is worth keeping
   if (!done) return done;
   CODECFS_TRY(finished);
+  omissions.warn_of_links(info, warnings);
   omissions.tell_allowed();
   done->warnings.insert(done->warnings.begin(), warnings.begin(), warnings.end());
   return done;

@@ -301,6 +301,24 @@ def test_a_hard_link_to_what_is_skipped_is_told(tmp_path):
     assert "damaged" not in run("verify", tmp_path / "c.h5")
 
 
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "zip", "hdf5", "back"])
+def test_soft_links_to_what_is_skipped_are_told(form, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["x"], f["g/v"] = np.arange(5), np.arange(6)
+        for name, target in {"to_x": "/x", "g/to_x": "/x", "chain": "to_x", "to_v": "g/v", "nowhere": "/no", "g/here": "/g/v"}.items():
+            f[name] = h5py.SoftLink(target)
+    source = tmp_path / "a.h5"
+    if form == "back":
+        run("convert", source, tmp_path / "a.zarr")
+        source, form = tmp_path / "a.zarr", "hdf5"
+    told = [line for line in run("convert", "--format", form, "--skip", "x", source, tmp_path / "b").splitlines() if "what is left out" in line]
+    assert len(told) == 1 and all(f"{name} -> " in told[0] for name in ("/to_x", "/g/to_x", "/chain")), told
+    assert not any(name in told[0] for name in ("/to_v", "/nowhere", "/g/here"))
+    if form == "hdf5":
+        with h5py.File(tmp_path / "b") as f:
+            assert f.get("to_x", getlink=True).path == "/x" and f.get("to_x") is None and f["to_v"][:].tolist() == list(range(6))
+
+
 @pytest.mark.parametrize("words", [[], ["--format", "zarr3"]])
 def test_a_link_that_is_left_out_is_not_noted(words, tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as f:
