@@ -86,10 +86,15 @@ std::unexpected<Error> Conversion::blame(Blame whom, Error error) {
 
 /// The name for the target of what has this file name in the source. In Zarr, the key of what HDF5 has is its file
 /// name, as keys have no other bytes than UTF-8.
-std::string Conversion::name_in_copy(const std::string& name) const {
+Result<std::string> Conversion::name_in_copy(TreeFiles::Ino from, const std::string& name, const std::string& path) {
   Source& source = source_of(from_);
   const bool is_zarr = source.chains_for_numcodecs_in(source.root().object);
-  if (to_.is_hdf5()) return name;
+  if (to_.is_hdf5()) {
+    CODECFS_ASSIGN(auto restored, restored_name(from, name));
+    if (!restored) return name;
+    restored_[path] = *restored;
+    return *std::move(restored);
+  }
   std::string key = is_zarr ? unescape_name(name).value_or(name) : name;
   if (!is_utf8(key)) key = name;
   return to_.takes_file_names() ? escape_name(key) : key;
@@ -99,7 +104,7 @@ std::string Conversion::name_in_copy(const std::string& name) const {
 Result<> Conversion::copy_member(TreeFiles::Ino from, const Directory& to, const std::string& name,
                                  const std::string& path) {
   const Result<TreeFiles::Ino> below = from_.find(from, name);
-  const std::string new_name = name_in_copy(name);
+  CODECFS_ASSIGN(const std::string new_name, name_in_copy(from, name, path));
   std::optional<Directory> made;
   const Result<> copied = [&]() -> Result<> {
     if (!below) return blame(Blame::source, below.error());

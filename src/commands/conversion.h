@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -23,16 +24,17 @@ class Conversion {
  public:
   /// `resumed`: the target may have some of the files. What cannot be taken along is added to `omissions`; once there
   /// is one for which the conversion fails, only metadata is copied, which finds the others. `nczarr`: the form of the
-  /// copy if that is NCZarr, else null. All must outlive this object.
+  /// copy if that is NCZarr, else null. `as_netcdf`: it is a file of netCDF. All must outlive this object.
   Conversion(TreeFiles& from, ConvertTarget& to, bool resumed, const DatasetInfo& info, Omissions& omissions,
-             ProgressReporter& progress, const NczarrLayout* nczarr)
+             ProgressReporter& progress, const NczarrLayout* nczarr, bool as_netcdf)
       : from_(from),
         to_(to),
         resumed_(resumed),
         info_(info),
         omissions_(omissions),
         progress_(progress),
-        nczarr_(nczarr) {}
+        nczarr_(nczarr),
+        as_netcdf_(as_netcdf) {}
 
   Result<Converted> run();
 
@@ -57,7 +59,7 @@ class Conversion {
   enum class Blame { conversion, source, target };
 
   std::unexpected<Error> blame(Blame whom, Error error);
-  [[nodiscard]] std::string name_in_copy(const std::string& name) const;
+  Result<std::string> name_in_copy(TreeFiles::Ino from, const std::string& name, const std::string& path);
   Result<> copy_member(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
   Result<> copy_directory(TreeFiles::Ino from, const Directory& to, const std::string& path);
   Result<> read_text(TreeFiles::Ino file, std::string& text);
@@ -77,6 +79,11 @@ class Conversion {
   Result<> copy_texts(const Chunk& chunk);
   Result<> copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
   Result<bool> note_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
+  using Notes = std::map<std::string, Json>;  // by file names
+  Result<const Notes*> notes_of(TreeFiles::Ino group);
+  Result<std::optional<std::string>> restored_name(TreeFiles::Ino from, const std::string& name);
+  [[nodiscard]] std::string path_in_copy(const std::string& group, const std::string& text, bool is_of_keys) const;
+  [[nodiscard]] Json note_for_copy(Json note, const std::string& path) const;
   Result<> restore_links();
   void warn_of_links();
   Result<> copy_batch();
@@ -90,6 +97,7 @@ class Conversion {
   Omissions& omissions_;
   ProgressReporter& progress_;
   const NczarrLayout* const nczarr_;
+  const bool as_netcdf_;
   Blame blame_ = Blame::conversion;  // of the error that is being returned
   std::set<std::string> copied_;     // paths of variables and groups
   /// NCZarr: the members of each group that were made.
@@ -104,12 +112,15 @@ class Conversion {
     Directory to;
     std::string name;
     std::string path;
-    std::string note;
+    Json note;
   };
-  std::map<ObjectId, std::map<std::string, Json>> link_notes_;  // of groups with links, by names
-  std::vector<NotedLink> noted_links_;                          // made when all that they may lead to is there
+  std::map<ObjectId, Notes> notes_;  // of groups
+  std::map<std::string, std::string>
+      restored_;                        // file names in the copy that are others than in the source, by paths there
+  std::vector<NotedLink> noted_links_;  // made when all that they may lead to is there
   LinksMade links_;
   LinksMade external_links_;
+  LinksMade links_left_out_;   // of files, in a copy that has notes at most
   uint64_t without_rule_ = 0;  // variables that keep their filters, whatever the rule for all says
   std::string first_without_rule_;
   std::atomic<uint64_t> chunks_ = 0;

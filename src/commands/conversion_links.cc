@@ -1,11 +1,15 @@
 // Links: symbolic ones in a directory of Zarr, and in HDF5 those of which there are notes (backends/api/link_notes.h).
 
+#include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <ranges>
 #include <utility>
 
 #include "backends/api/external_link.h"
 #include "backends/api/link_notes.h"
+#include "backends/api/names.h"
+#include "base/utf8.h"
 #include "commands/conversion.h"
 #include "commands/workers.h"
 #include "model/json.h"
@@ -41,7 +45,8 @@ Result<> Conversion::copy_link(TreeFiles::Ino from, const Directory& to, const s
   CODECFS_ASSIGN(const TreeFiles::Ino link, from_.find(from, name));
   CODECFS_ASSIGN(const std::string target, from_.link_target(link));
   if (const Result<> made = to_.make_link(to, name, target); !made) {
-    done_.warnings.push_back(fmt::format("{}: the link to {} was left out: {}", path, target, made.error().reason));
+    if (!means_no_link(made.error().code) && made.error().code != EPERM) return made;
+    if (links_left_out_.count++ == 0) links_left_out_.first = fmt::format("{} -> {}", path, target);
     return {};
   }
   LinksMade& links = target.starts_with(kExternalLink) ? external_links_ : links_;
@@ -49,37 +54,111 @@ Result<> Conversion::copy_link(TreeFiles::Ino from, const Directory& to, const s
   return {};
 }
 
+/// What the source notes of the links and names in a group, to make an HDF5 file from.
+Result<const Conversion::Notes*> Conversion::notes_of(TreeFiles::Ino group) {
+  static const Notes kNone;
+  fs::MountContext& context = from_.filesystem().context();
+  const Result<fs::Place> place = context.nodes.at(group);
+  if (!place) return &kNone;
+  const ObjectId object = place->node->object;
+  const auto known = notes_.find(object);
+  if (known != notes_.end()) return &known->second;
+  CODECFS_ASSIGN(const std::vector<Attribute> noted, context.dataset.source().link_notes(object));
+  Notes& notes = notes_[object];
+  for (const Attribute& note : noted) notes.try_emplace(note.name, *note.value);
+  return &notes;
+}
+
+/// The file name of the name that a member had in HDF5, if it is noted that Zarr has its escaped form. None where
+/// another member has it by now, or the new file could not have it: programs of netCDF need names in UTF-8.
+Result<std::optional<std::string>> Conversion::restored_name(TreeFiles::Ino from, const std::string& name) {
+  if (name.find('%') == name.npos) return std::nullopt;
+  CODECFS_ASSIGN(const Notes* const notes, notes_of(from));
+  for (std::string now = name;;) {
+    const auto note = notes->find(now);
+    if (note == notes->end() || !is_escape_noted(note->second)) return std::nullopt;
+    std::string before = name_before_copy(now);
+    const auto restored = unescape_name(before);
+    const bool is_fit = restored && !restored->empty() && *restored != "." &&
+                        restored->find_first_of(std::string_view("/\0", 2)) == restored->npos &&
+                        (!as_netcdf_ || is_utf8(*restored));
+    if (before == now || !is_fit) return std::nullopt;
+    // One that has this name may get back another itself.
+    const Result<TreeFiles::Ino> other = from_.find(from, before);
+    if (!other && other.error().code == ENOENT) return name_before_copy(name);
+    now = std::move(before);
+  }
+}
+
+/// A path from `group` ("/g") by the names of the copy: itself if these are the same. `is_of_keys`: it has keys of
+/// Zarr, else file names.
+std::string Conversion::path_in_copy(const std::string& group, const std::string& text, bool is_of_keys) const {
+  std::vector<std::string> names;  // file names in the source
+  bool is_same = true;
+  const auto add = [&](std::string_view path, bool has_keys) {
+    for (const auto part : std::views::split(path, '/')) {
+      const std::string_view key(part.begin(), part.end());
+      if (key.empty() || key == ".") continue;
+      if (key == ".." && names.empty()) return false;
+      if (key == "..") {
+        names.pop_back();
+        continue;
+      }
+      names.push_back(has_keys ? escape_name(key) : std::string(key));
+      is_same = is_same && names.back() == key;
+    }
+    return true;
+  };
+  if ((!text.starts_with('/') && !add(group, false)) || !add(text, is_of_keys)) return text;
+  std::string at;
+  std::string path;
+  for (const std::string& name : names) {
+    at += "/" + name;
+    const auto restored = restored_.find(at);
+    is_same = is_same && restored == restored_.end();
+    path += "/" + (restored == restored_.end() ? name : restored->second);
+  }
+  return is_same ? text : path.empty() ? "/" : path;
+}
+
+/// The note of the link at `path` with paths by the file names of the copy.
+Json Conversion::note_for_copy(Json note, const std::string& path) const {
+  const std::string group = path.substr(0, path.rfind('/'));
+  for (const char* const key : {"hard", "symlink", "link"}) {
+    const Json text = member(note, key);
+    const bool is_path = text.is_string() && (key != std::string_view("link") || note.contains("soft"));
+    if (is_path) note[key] = path_in_copy(group, text.get<std::string>(), key != std::string_view("symlink"));
+  }
+  return note;
+}
+
 /// Whether it is a link of which there is a note, from which an HDF5 file gets the link.
 Result<bool> Conversion::note_link(TreeFiles::Ino from, const Directory& to, const std::string& name,
                                    const std::string& path) {
   if (!to_.is_hdf5()) return false;
-  fs::MountContext& context = from_.filesystem().context();
-  const Result<fs::Place> group = context.nodes.at(from);
-  if (!group) return false;
-  const ObjectId object = group->node->object;
-  if (!link_notes_.contains(object)) {
-    CODECFS_ASSIGN(const std::vector<Attribute> notes, context.dataset.source().link_notes(object));
-    for (const Attribute& note : notes) link_notes_[object].try_emplace(note.name, *note.value);
-  }
-  const auto& notes = link_notes_[object];
-  const auto note = notes.find(name);
-  if (note == notes.end()) return false;
-  if (const Json reason = member(note->second, "unsupported"); reason.is_string())
+  CODECFS_ASSIGN(const Notes* const notes, notes_of(from));
+  const auto note = notes->find(name);
+  if (note == notes->end() || !is_of_link(note->second)) return false;
+  if (const Json reason = member(note->second, "unsupported"); reason.is_string()) {
     omissions_.add(path, Error{EOPNOTSUPP, reason.get<std::string>()}, true);
-  else
-    noted_links_.push_back({to, name_in_copy(name), path, print_json(note->second)});
+    return true;
+  }
+  CODECFS_ASSIGN(std::string new_name, name_in_copy(from, name, path));
+  noted_links_.push_back({to, std::move(new_name), path, note->second});
   return true;
 }
 
-/// Some links need others: netCDF has none that lead nowhere.
+/// Some links need others: netCDF has none that lead nowhere. What the others may lead to is made first, by its further
+/// names.
 Result<> Conversion::restore_links() {
   if (omissions_.fails()) return {};
+  std::ranges::stable_partition(noted_links_, [](const NotedLink& link) { return link.note.contains("hard"); });
   std::vector<std::pair<NotedLink, Error>> refused;
   do {
     refused.clear();
     for (NotedLink& link : noted_links_) {
       if (interrupted) return fail(ECANCELED, "interrupted");
-      const Result<> made = to_.restore_link(link.to, link.name, link.note);
+      const Result<> made = to_.restore_link(link.to, link.name, print_json(note_for_copy(link.note, link.path)));
       if (made) continue;
       const Error& error = made.error();
       if (!means_no_link(error.code)) return fail(error.code, "{}: {}", link.path, error.reason);
@@ -100,6 +179,10 @@ void Conversion::warn_of_links() {
         "{} became symbolic links, which Zarr does not know: readers see what they lead to once more, and object "
         "stores do not keep them",
         links_.text()));
+  if (links_left_out_.count > 0)
+    done_.warnings.push_back(fmt::format("{}: readers do not see {}, as only directories have links{}",
+                                         links_left_out_.text(), links_left_out_.count == 1 ? "it" : "them",
+                                         nczarr_ == nullptr ? "; a conversion back to HDF5 makes links again" : ""));
   if (external_links_.count > 0)
     done_.warnings.push_back(
         fmt::format("{} to other files became symbolic links that lead nowhere", external_links_.text()));

@@ -9,6 +9,7 @@
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -285,9 +286,11 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   omissions.add_found(info, false);
   for (const InfoNode& link : lost_links)
     omissions.add("/" + link.path,
-                  Error{EOPNOTSUPP, fmt::format("a link to \"{}\", which is no group or array here: netCDF could not "
-                                                "open a file with it",
-                                                link.entry.target)},
+                  Error{EOPNOTSUPP, link.entry.kind == EntryKind::symlink
+                                        ? fmt::format("a link to \"{}\", which is no group or array here: netCDF could "
+                                                      "not open a file with it",
+                                                      link.entry.target)
+                                        : "a group that a link shows in itself: netCDF could not open a file with it"},
                   true);
   CODECFS_TRY(omissions.add_attributes(*source, info));
   std::vector<std::string> warnings;
@@ -336,12 +339,13 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
     CODECFS_ASSIGN(target, make_target(view));
   }
   Result<Converted> done =
-      Conversion(from, *target, resumed, info, omissions, progress, nczarr ? &*nczarr : nullptr).run();
+      Conversion(from, *target, resumed, info, omissions, progress, nczarr ? &*nczarr : nullptr, as_netcdf).run();
   if (!done && !target->keeps_parts()) return done;
   const Result<> finished = target->finish();  // what was done so far is kept after an error, too
   if (!done && is_hopeless && !resumed) return fail(EINVAL, "{}", done.error().reason);  // nothing is worth keeping
   if (!done) return done;
   CODECFS_TRY(finished);
+  omissions.warn_of_links(info, warnings);
   omissions.tell_allowed();
   done->warnings.insert(done->warnings.begin(), warnings.begin(), warnings.end());
   return done;
@@ -369,7 +373,22 @@ Result<std::vector<InfoNode>> follow_links(Source& source, const std::string& na
   CODECFS_ASSIGN(info, read_info(source, name));
   std::set<std::string> paths;
   for (const InfoNode& node : info.nodes) paths.insert(node.path);
+  const std::vector<InfoNode> links = lost;
   std::erase_if(lost, [&](const InfoNode& link) { return paths.contains(link.path); });
+  // A group that is in itself by way of a link is listed there, but not found.
+  std::vector<InfoNode> cycles;
+  for (const InfoNode& node : info.nodes) {
+    const auto is_above = [&](const InfoNode& other) { return is_within(node.path, other.path); };
+    if (node.entry.kind != EntryKind::group || std::ranges::none_of(links, is_above) ||
+        std::ranges::any_of(cycles, is_above))
+      continue;
+    const Result<Entry> found = find_path(source, node.path);
+    if (!found && found.error().code == ENOENT) cycles.push_back(node);
+  }
+  std::erase_if(info.nodes, [&](const InfoNode& node) {
+    return std::ranges::any_of(cycles, [&](const InfoNode& cycle) { return is_within(node.path, cycle.path); });
+  });
+  std::ranges::move(cycles, std::back_inserter(lost));
   return lost;
 }
 

@@ -185,6 +185,7 @@ Result<Converted> convert_file(Partial& partial, std::unique_ptr<Source> source,
     done.chunks += node.variable->stored_chunks;
     done.bytes += node.variable->stored_bytes;
   }
+  omissions.warn_of_links(info, done.warnings);
   omissions.tell_allowed();
   return done;
 }

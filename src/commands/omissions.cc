@@ -1,10 +1,14 @@
 #include "commands/omissions.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "backends/api/external_link.h"
 #include "commands/walk.h"
 
 namespace codecfs::commands {
@@ -115,6 +119,40 @@ void Omissions::add_unequal_dimensions(const DatasetInfo& info) {
       break;
     }
   }
+}
+
+void Omissions::warn_of_links(const DatasetInfo& info, std::vector<std::string>& warnings) const {
+  if (!any()) return;
+  std::map<std::string, const std::string*> targets;
+  for (const InfoNode& node : info.nodes)
+    if (node.entry.kind == EntryKind::symlink) targets.try_emplace("/" + node.path, &node.entry.target);
+  const auto is_lost = [&](std::string path) {
+    constexpr int kMaxLinks = 40;
+    for (int links = 0; links < kMaxLinks; ++links) {
+      auto link = targets.end();
+      size_t end = 0;
+      while (link == targets.end() && end < path.size()) {
+        end = std::min(path.find('/', end + 1), path.size());
+        link = targets.find(path.substr(0, end));
+        if (covers(std::string_view(path).substr(0, end))) return true;
+      }
+      if (link == targets.end()) return false;
+      if (link->second->starts_with(kExternalLink)) return false;
+      const std::string group = path.substr(0, path.find_last_of('/', end - 1) + 1);
+      const std::filesystem::path base = link->second->starts_with('/') ? "/" : group;
+      path = "/" + normal_path((base / (*link->second + path.substr(end))).lexically_normal().string());
+    }
+    return false;
+  };
+  constexpr size_t kMaxNamed = 10;
+  std::vector<std::string> lost;
+  for (const auto& [path, target] : targets)
+    if (!covers(path) && is_lost(path)) lost.push_back(fmt::format("{} -> {}", path, *target));
+  if (lost.empty()) return;
+  const size_t more = lost.size() - std::min(lost.size(), kMaxNamed);
+  lost.resize(lost.size() - more);
+  warnings.push_back(fmt::format("links to what is left out lead nowhere in the copy: {}{}", fmt::join(lost, ", "),
+                                 more == 0 ? "" : fmt::format(" and {} more", more)));
 }
 
 bool Omissions::covers(std::string_view path) const {

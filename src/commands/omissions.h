@@ -36,6 +36,9 @@ class Omissions {
   /// is one dimension in HDF5, which gives both the greater length.
   void add_unequal_dimensions(const DatasetInfo& info);
 
+  /// Warns of the links to what is left out, by themselves or by way of other links: they stay, and lead nowhere.
+  void warn_of_links(const DatasetInfo& info, std::vector<std::string>& warnings) const;
+
   /// Whether a path is one that the user skips, or of what was added, or below one of these.
   [[nodiscard]] bool covers(std::string_view path) const;
   [[nodiscard]] bool any() const { return !skip_.empty() || !found_.empty(); }

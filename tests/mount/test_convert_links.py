@@ -92,6 +92,122 @@ def test_links_that_are_not_utf8(tmp_path):
         assert f.id.links.get_val(b"external") == (b"caf\xe9.h5", b"/v\xe9")
 
 
+NAMES = [b"a%b", b"a%2Fb", b"a%252Fb", b"a%41", b"temp\xe9", b"temp%E9", "tempé".encode(), "tempe\u0301".encode(), b"zarr.json", b".zattrs",
+         b".zarray", b".zgroup", b".zmetadata", b".codecfs", b"a\\b", b"a b", b" lead", b"trail ", b"..", b"..x", b".hidden", b"%~", b"%2E",
+         b"0", b"0.0", b"c", b"_Filter", b"a:b", b"a\nb", b"a?b*", b"x" * 255]
+
+
+def write_named(group, name, values):
+    dataset = h5py.h5d.create(group, name, h5py.h5t.NATIVE_INT64, h5py.h5s.create_simple((2,)))
+    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array(values, "i8"))
+
+
+def read_named(group, name):
+    values = np.zeros(2, "i8")
+    h5py.h5d.open(group, name).read(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    return values.tolist()
+
+
+def make_named(path, names=NAMES):
+    with h5py.File(path, "w") as f:
+        groups = {name: f.create_group(name).id for name in ("vars", "groups", "soft", "hard", "links")}
+        for i, name in enumerate(names):
+            write_named(groups["vars"], name, [i, 1])
+            write_named(h5py.h5g.create(groups["groups"], name), name, [i, 2])
+            for link, target in (b"v", b"/vars/" + name), (b"g", b"/groups/" + name + b"/" + name):
+                groups["links"].links.create_soft(b"%s%d" % (link, i), target)
+            groups["links"].links.create_hard(b"h%d" % i, groups["groups"], name + b"/" + name)
+            groups["groups"].links.create_soft(b"beside %d" % i, name)
+            groups["soft"].links.create_soft(name, b"/vars/" + name)
+            groups["hard"].links.create_hard(name, groups["vars"], name)
+
+
+def check_named(path, names=NAMES):
+    with h5py.File(path) as f:
+        for group in ("vars", "soft", "hard"):
+            assert sorted(f[group].id) == sorted(names), group
+            assert all(read_named(f[group].id, name) == [i, 1] for i, name in enumerate(names)), group
+        assert not any(list(group.attrs) for group in (f, *f.values()))
+        for i, name in enumerate(names):
+            links = f["links"].id
+            assert [read_named(links, b"%s%d" % (link, i)) for link in (b"v", b"g", b"h")] == [[i, 1], [i, 2], [i, 2]], name
+            assert links.links.get_val(b"v%d" % i) == b"/vars/" + name and f["groups"].id.links.get_val(b"beside %d" % i) == name
+            assert links.links.get_info(b"h%d" % i).type == h5py.h5l.TYPE_HARD
+            assert read_named(h5py.h5g.open(f["groups"].id, b"beside %d" % i), name) == [i, 2]
+
+
+@pytest.mark.parametrize("target", ["b.zarr", "b.zip", "v3"])
+def test_names_that_zarr_cannot_have_come_back(target, tmp_path):
+    """So that each link leads where it led."""
+    make_named(tmp_path / "a.h5")
+    check_named(tmp_path / "a.h5")
+    run("convert", *(["--format", "zarr3"] if target == "v3" else []), tmp_path / "a.h5", tmp_path / target)
+    run("convert", tmp_path / target, tmp_path / "c.h5")
+    check_named(tmp_path / "c.h5")
+    run("compare", tmp_path / "a.h5", tmp_path / "c.h5")
+    if target != "b.zip":
+        for folder, folders, files in os.walk(tmp_path / target):
+            for name in folders + files:
+                if os.path.islink(os.path.join(folder, name)):
+                    os.unlink(os.path.join(folder, name))
+    run("convert", *(["--format", "zarr3"] if target == "v3" else []), tmp_path / target, tmp_path / "d.zarr")
+    run("convert", tmp_path / "d.zarr", tmp_path / "e.h5")
+    check_named(tmp_path / "e.h5")
+
+
+def test_names_that_others_have_meanwhile_stay_theirs(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["a%2Fb"], f["zarr.json"], f["to"] = [1, 1], [2, 2], h5py.SoftLink("/a%2Fb")
+        f["zzz"] = f["zarr.json"]
+    run("convert", tmp_path / "a.h5", tmp_path / "b.zarr")
+    group = zarr.open_group(str(tmp_path / "b.zarr"), "r+")
+    assert sorted(group) == ["%7Aarr.json", "a%252Fb", "to", "zzz"]
+    (tmp_path / "b.zarr/a%2Fb").mkdir()
+    zarr.save_array(str(tmp_path / "b.zarr/a%2Fb"), np.array([3, 3]))
+    zarr.save_array(str(tmp_path / "b.zarr/%2Ezattrs"), np.array([4, 4]))  # which was never in HDF5
+    (tmp_path / "b.zarr/made").symlink_to("%7Aarr.json")
+    run("convert", tmp_path / "b.zarr", tmp_path / "c.h5")
+    with h5py.File(tmp_path / "c.h5") as f:
+        found = {name: int(f[name][0]) for name in f}
+    assert found == {"a%252Fb": 1, "a%2Fb": 3, "zarr.json": 2, "%2Ezattrs": 4, "to": 3, "zzz": 2, "made": 2}
+
+
+def test_links_of_a_store_without_notes_of_names(tmp_path):
+    """Where names do not come back, paths of links are of the names that there are."""
+    names = [name for name in NAMES if not name.startswith((b"a%", b"temp%", "tempé".encode()))]
+    make_named(tmp_path / "a.h5", names)
+    run("convert", tmp_path / "a.h5", tmp_path / "b.zarr")
+    for folder, folders, files in os.walk(tmp_path / "b.zarr"):
+        if ".zattrs" in files:
+            attributes = json.loads(open(os.path.join(folder, ".zattrs")).read())
+            noted = json.loads(attributes.get("_nc_hdf5_links", "{}"))
+            for note in noted.values():
+                note.pop("escaped", None)
+            attributes["_nc_hdf5_links"] = json.dumps(noted)
+            with open(os.path.join(folder, ".zattrs"), "w") as file:
+                json.dump(attributes, file)
+    run("convert", tmp_path / "b.zarr", tmp_path / "c.h5")
+    with h5py.File(tmp_path / "c.h5") as f:
+        assert {b"temp%E9", b"%7Aarr.json"} < set(f["vars"].id) and not {b"temp\xe9", b"zarr.json"} & set(f["vars"].id)
+        for i, name in enumerate(names):
+            found = [read_named(f["links"].id, b"%s%d" % (link, i)) for link in (b"v", b"g", b"h")]
+            assert found == [[i, 1], [i, 2], [i, 2]], name
+
+
+def test_names_that_netcdf_cannot_have_stay_escaped(tmp_path):
+    """netCDF4 cannot open a file with names that are not UTF-8."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f[b"temp\xe9"], f["zarr.json"], f["x"] = [1, 2], [3, 4], [5, 6]
+        f["x"].make_scale("x")
+        f[b"temp\xe9"].dims[0].attach_scale(f["x"])
+    with pytest.raises(UnicodeDecodeError):
+        netCDF4.Dataset(tmp_path / "a.h5")
+    run("convert", tmp_path / "a.h5", tmp_path / "b.zarr")
+    run("convert", tmp_path / "b.zarr", tmp_path / "c.nc")
+    with netCDF4.Dataset(tmp_path / "c.nc") as f:
+        assert {name: f[name][...].tolist() for name in f.variables} == {"temp%E9": [1, 2], "zarr.json": [3, 4], "x": [5, 6]}
+
+
 def test_links_of_user_defined_classes_stop_the_conversion_back(tmp_path):
     from conftest import DATA
     shutil.copy(DATA / "hdf5/c_odd_links.h5", tmp_path / "a.h5")
@@ -185,6 +301,25 @@ def test_a_hard_link_to_what_is_skipped_is_told(tmp_path):
     assert "damaged" not in run("verify", tmp_path / "c.h5")
 
 
+@pytest.mark.parametrize("form", ["zarr", "zarr3", "zip", "hdf5", "back"])
+def test_soft_links_to_what_is_skipped_are_told(form, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["x"], f["g/v"] = np.arange(5), np.arange(6)
+        for name, target in {"to_x": "/x", "g/to_x": "/x", "chain": "to_x", "to_v": "g/v", "nowhere": "/no", "g/here": "/g/v"}.items():
+            f[name] = h5py.SoftLink(target)
+    source = tmp_path / "a.h5"
+    if form == "back":
+        run("convert", source, tmp_path / "a.zarr")
+        source, form = tmp_path / "a.zarr", "hdf5"
+    lines = run("convert", "--format", form, "--skip", "x", source, tmp_path / "b").splitlines()
+    told = [line for line in lines if "what is left out" in line]
+    assert len(told) == 1 and all(f"{name} -> " in told[0] for name in ("/to_x", "/g/to_x", "/chain")), told
+    assert not any(name in told[0] for name in ("/to_v", "/nowhere", "/g/here"))
+    if form == "hdf5":
+        with h5py.File(tmp_path / "b") as f:
+            assert f.get("to_x", getlink=True).path == "/x" and f.get("to_x") is None and f["to_v"][:].tolist() == list(range(6))
+
+
 @pytest.mark.parametrize("words", [[], ["--format", "zarr3"]])
 def test_a_link_that_is_left_out_is_not_noted(words, tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as f:
@@ -228,6 +363,21 @@ def test_symbolic_links_in_netcdf(tmp_path):
     told = run("convert", "--skip-unsupported", store, tmp_path / "c.nc")
     assert "/nowhere: a link to" in told and links_of(tmp_path / "c.nc")[0] == {}
     check(tmp_path / "c.nc")
+
+
+def test_a_cycle_by_way_of_another_link_in_netcdf(tmp_path):
+    store = tmp_path / "a.zarr"
+    zarr.open_group(str(store), "w")["g/h/w"] = np.arange(3)
+    (store / "a").symlink_to("g/h")
+    (store / "g/h/up").symlink_to("..")
+    told = run("convert", store, tmp_path / "b.nc", code=32)
+    assert "/g/h/up: a link to" in told and "/a/up/h: a group that a link shows in itself" in told and not (tmp_path / "b.nc").exists()
+    told = run("convert", "--skip-unsupported", store, tmp_path / "b.nc")
+    assert "left out: /g/h/up: " in told and "left out: /a/up/h: " in told
+    assert links_of(tmp_path / "b.nc")[0] == {}
+    with netCDF4.Dataset(tmp_path / "b.nc") as f:
+        f.set_auto_mask(False)
+        assert f["a/w"][...].tolist() == f["g/h/w"][...].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("form", ["zarr", "zip"])

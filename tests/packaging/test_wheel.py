@@ -1,4 +1,5 @@
 """The wheel of scripts/make-wheel: in a venv of each Python that is here, and in a bare Debian root without a compiler."""
+import errno
 import os
 import pathlib
 import shutil
@@ -92,7 +93,13 @@ def test_a_mount_and_its_end(python, sample, tmp_path):
         # The block has closed the source, and what reads the mount later opens it again.
         fcntl.flock(open({str(copy)!r}, "r+b"), fcntl.LOCK_EX | fcntl.LOCK_NB)
         assert (path / "temperature" / ".zarray").exists() and os.path.ismount(path)
-        first = path
+        # It holds a lock then, as every reader does, until it rests again.
+        with codecfs.mount({str(copy)!r}, writable=True) as other:
+            try:
+                os.setxattr(other / "temperature", "user.units", b"celsius")
+            except OSError as error:
+                print("while it is read:", error.errno)
+        os.getxattr(path, "user._Rest")
         with codecfs.mount({str(copy)!r}, writable=True, options={{"cache": "1M", "coherent": False}}) as path:
             os.setxattr(path / "temperature", "user.units", b"kelvin")
         mounted = codecfs.mount({str(copy)!r})
@@ -107,7 +114,7 @@ def test_a_mount_and_its_end(python, sample, tmp_path):
         pathlib.Path({str(tmp_path)!r}, "left").write_text(str(left.path))
         pathlib.Path({str(tmp_path)!r}, "rested").write_text(str(path))
     """)
-    assert "read-only: 30" in said and "b'kelvin'" in said
+    assert "read-only: 30" in said and f"while it is read: {errno.EBUSY}" in said and "b'kelvin'" in said
     for name in ("left", "rested"):
         assert not pathlib.Path((tmp_path / name).read_text()).exists(), "Python ended and the mount did not"
 

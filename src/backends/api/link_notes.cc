@@ -1,5 +1,6 @@
 #include "backends/api/link_notes.h"
 
+#include "backends/api/names.h"
 #include "base/utf8.h"
 #include "model/base64.h"
 #include "model/json.h"
@@ -8,6 +9,7 @@ namespace codecfs {
 namespace {
 
 constexpr const char* kIsBase64 = "is_base64";
+constexpr const char* kEscaped = "escaped";
 
 Json note_of(const char* key, std::vector<std::string> texts) {
   bool is_utf8_all = true;
@@ -37,6 +39,17 @@ Json parse_stored_links(const Json& value) {
 Json soft_link_note(const std::string& path) { return note_of("soft", {path}); }
 
 Json external_link_note(const std::string& file, const std::string& path) { return note_of("external", {file, path}); }
+
+void note_escape(Json& note, const std::string& file_name) {
+  const auto name = unescape_name(file_name);
+  if (name && *name != file_name) note[kEscaped] = true;
+}
+
+bool is_escape_noted(const Json& note) { return member(note, kEscaped) == Json(true); }
+
+Json escape_note() { return {{kEscaped, true}}; }
+
+bool is_of_link(const Json& note) { return note != escape_note(); }
 
 std::vector<std::string> texts_of_note(const Json& note, const char* key) {
   const Json found = member(note, key);

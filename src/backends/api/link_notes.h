@@ -11,6 +11,9 @@
 //
 // and "link", the text of the symbolic link that a mount shows. Texts that are not UTF-8 are in base64, and the note
 // has "is_base64": true.
+//
+// A note has "escaped": true if the key is the escaped form of the name in HDF5 (backends/api/names.h), which the store
+// could not have. Groups and variables with such a key have a note with this member alone.
 
 #include <optional>
 #include <span>
@@ -33,6 +36,15 @@ Json parse_stored_links(const Json& value);
 /// Notes of a soft and an external link.
 Json soft_link_note(const std::string& path);
 Json external_link_note(const std::string& file, const std::string& path);
+/// Marks the note of what has this file name in HDF5, if that is the escaped form of its name.
+void note_escape(Json& note, const std::string& file_name);
+/// Whether the note has such a mark.
+[[nodiscard]] bool is_escape_noted(const Json& note);
+/// Of a group or variable whose name is escaped.
+Json escape_note();
+/// Whether it is the note of a link, and not escape_note().
+[[nodiscard]] bool is_of_link(const Json& note);
+
 /// The texts of the member `key` of such a note, one or two; empty if it has none, or is damaged.
 std::vector<std::string> texts_of_note(const Json& note, const char* key);
 

@@ -40,8 +40,9 @@ class TreeEditor {
   virtual Result<Entry> make_variable(ObjectId, std::string_view, const Variable&) { return not_changeable(); }
   /// Creates a symbolic link; `target` is relative to the group's directory or absolute within the source. EEXIST.
   virtual Result<Entry> make_link(ObjectId, std::string_view, std::string_view) { return not_changeable(); }
-  /// Creates a link of which TreeReader::link_notes() has this note, a JSON text. What it leads to need not exist, but
-  /// for another name of an object: ENOENT. EEXIST; EOPNOTSUPP if the format has no such link.
+  /// Creates a link of which TreeReader::link_notes() has this note, a JSON text, but with file names of this dataset
+  /// in "hard", "symlink" and "link". What it leads to need not exist, but for another name of an object: ENOENT.
+  /// EEXIST; EOPNOTSUPP if the format has no such link.
   virtual Result<> restore_link(ObjectId, std::string_view /*name*/, std::string_view /*note*/) {
     return not_changeable();
   }

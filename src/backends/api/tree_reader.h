@@ -48,8 +48,8 @@ class TreeReader {
     CODECFS_TRY(group_attributes(group));
     return std::vector<LeftOutAttribute>();
   }
-  /// The links of a group as a conversion to HDF5 makes them (link_notes.h), by their file names. A store of Zarr has
-  /// some that list() does not show, or shows as what they lead to.
+  /// The links of a group as a conversion to HDF5 makes them, and which names it restores (link_notes.h), by file
+  /// names. A store of Zarr has some links that list() does not show, or shows as what they lead to.
   virtual Result<std::vector<Attribute>> link_notes(ObjectId) { return std::vector<Attribute>(); }
   /// From now on, the links that link_notes() has are shown as such, or no longer. No other call may run meanwhile, and
   /// what others have returned before is no longer valid where there are links.

@@ -12,9 +12,9 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 class CodecfsError(RuntimeError):
-    """codecfs failed. The text is its message, exit_code what it exited with."""
+    """codecfs failed. The text is its message, exit_code what it exited with, or 1 where a mount that goes on has refused something."""
 
-    def __init__(self, message: str, exit_code: int) -> None:
+    def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
         self.exit_code = exit_code
 

@@ -49,13 +49,20 @@ Result<std::vector<Attribute>> ObjectTree::link_notes(ObjectId group) {
   std::vector<Attribute> notes;
   Result<> made;
   CODECFS_TRY(for_each(group, [&](const Link& link, const Result<Entry>& entry) {
-    if (!made || !entry || entry->kind != EntryKind::symlink) return;
+    if (!made || !entry) return;
+    if (entry->kind != EntryKind::symlink) {
+      Json escape = Json::object();
+      note_escape(escape, entry->name);
+      if (!escape.empty()) notes.push_back({entry->name, std::move(escape)});
+      return;
+    }
     Result<Json> note = note_of(handle.get(), link, entry->target);
     if (!note) {
       made = std::unexpected(note.error());
       return;
     }
     (*note)["link"] = as_utf8(entry->target);
+    note_escape(*note, entry->name);
     notes.push_back({entry->name, *std::move(note)});
   }));
   CODECFS_TRY(made);
@@ -76,8 +83,10 @@ Result<> TreeWriter::make_noted_link(ObjectId group, hid_t parent, const std::st
     return done(status < 0 ? Result<>(fail_library(EIO, "{}: making the link \"{}\"", tree_.path(group), as_utf8(link)))
                            : Result<>());
   };
-  if (const auto path = texts_of_note(note, "soft"); path.size() == 1 && !path[0].empty())
-    return made(H5Lcreate_soft(path[0].c_str(), parent, link.c_str(), properties.get(), H5P_DEFAULT));
+  if (const auto path = texts_of_note(note, "soft"); path.size() == 1 && !path[0].empty()) {
+    CODECFS_ASSIGN(const std::string resolved, soft_path(group, parent, path[0], note));
+    return made(H5Lcreate_soft(resolved.c_str(), parent, link.c_str(), properties.get(), H5P_DEFAULT));
+  }
   if (const auto place = texts_of_note(note, "external"); place.size() == 2 && !place[0].empty() && !place[1].empty())
     return made(
         H5Lcreate_external(place[0].c_str(), place[1].c_str(), parent, link.c_str(), properties.get(), H5P_DEFAULT));
@@ -91,8 +100,22 @@ Result<> TreeWriter::make_noted_link(ObjectId group, hid_t parent, const std::st
   return fail(EOPNOTSUPP, "what is noted of the link \"{}\" cannot be understood", as_utf8(link));
 }
 
+/// The path of a noted soft link: as HDF5 had it, or where that leads nowhere, as names of this file are others, the
+/// same path by these.
+Result<std::string> TreeWriter::soft_path(ObjectId group, hid_t parent, const std::string& path,
+                                          const Json& note) const {
+  const Handle access(H5Pcreate(H5P_LINK_ACCESS));
+  H5Pset_elink_cb(access.get(), refuse_file, nullptr);
+  ObjectInfo info;
+  if (object_info_by_name(parent, path.c_str(), info, access.get())) return path;
+  const Json shown = member(note, "link");
+  if (!shown.is_string()) return path;
+  Result<std::string> other = link_target(group, shown.get<std::string>());
+  return other && object_info_by_name(parent, other->c_str(), info, access.get()) ? *std::move(other) : path;
+}
+
 Result<> TreeWriter::make_other_name(ObjectId group, hid_t parent, const std::string& link, const std::string& target) {
-  CODECFS_ASSIGN(const std::string path, link_target(group, target, false));
+  CODECFS_ASSIGN(const std::string path, link_target(group, target));
   const Handle access(H5Pcreate(H5P_LINK_ACCESS));
   H5Pset_elink_cb(access.get(), refuse_file, nullptr);
   const hid_t from = path.starts_with('/') ? file_.file.get() : parent;

@@ -10,6 +10,7 @@
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/attribute_values.h"
+#include "base/utf8.h"
 
 namespace codecfs::hdf5 {
 namespace {
@@ -21,7 +22,7 @@ herr_t refuse_external(const char*, const char*, const char*, const char*, unsig
 Handle link_properties(std::string_view name) {
   Handle properties(H5Pcreate(H5P_LINK_CREATE));
   const auto ascii = [](char c) { return static_cast<unsigned char>(c) < 128; };
-  if (!std::ranges::all_of(name, ascii)) H5Pset_char_encoding(properties.get(), H5T_CSET_UTF8);
+  if (is_utf8(name) && !std::ranges::all_of(name, ascii)) H5Pset_char_encoding(properties.get(), H5T_CSET_UTF8);
   return properties;
 }
 
@@ -41,7 +42,7 @@ Result<Entry> TreeWriter::make_group(ObjectId group, std::string_view name) {
   return tree_.find(group, name);
 }
 
-Result<std::string> TreeWriter::link_target(ObjectId group, std::string_view target, bool is_shown) const {
+Result<std::string> TreeWriter::link_target(ObjectId group, std::string_view target) const {
   const auto refuse = [&](std::string_view why) { return fail(EINVAL, "a link to \"{}\": {}", target, why); };
   const std::vector<std::string_view> shown = components_of(target);
   const bool relative = !target.starts_with('/');
@@ -57,7 +58,7 @@ Result<std::string> TreeWriter::link_target(ObjectId group, std::string_view tar
       names.pop_back();
       continue;
     }
-    auto name = is_shown ? unescape_name(component) : std::optional(std::string(component));
+    auto name = unescape_name(component);
     if (!name || !is_link_name(*name)) return refuse("HDF5 cannot hold its name");
     names.push_back(std::move(*name));
   }

@@ -58,9 +58,11 @@ class TreeWriter {
  private:
   struct NewDataset;  // variable_write.cc
 
-  /// Converts a target to the path that HDF5 stores. `is_shown`: it has file names, and not those of HDF5.
-  Result<std::string> link_target(ObjectId group, std::string_view target, bool is_shown = true) const;
+  /// Converts a target, of file names, to the path that HDF5 stores.
+  Result<std::string> link_target(ObjectId group, std::string_view target) const;
   Result<> make_noted_link(ObjectId group, hid_t parent, const std::string& link, const Json& note);
+  [[nodiscard]] Result<std::string> soft_path(ObjectId group, hid_t parent, const std::string& path,
+                                              const Json& note) const;
   Result<> make_other_name(ObjectId group, hid_t parent, const std::string& link, const std::string& target);
   Result<> check_netcdf_link(ObjectId group, std::string_view target, const std::string& path) const;
   Result<> check_group_removal(ObjectId group);

@@ -100,20 +100,25 @@ Result<std::vector<Attribute>> link_notes(const Hierarchy& hierarchy, const std:
     if (is_metadata(name)) return {};
     const std::string shown = escape_name(name);
     present.insert(shown);
-    if (type != Store::EntryType::unknown) return {};
-    CODECFS_ASSIGN(const auto text, hierarchy.store().link_text(join_key(group, name)));
-    if (!text) return {};
     const auto known = old.find(name);
-    const bool is_known = known != old.end() && member(*known->second, "link") == Json(*text);
-    Json note = is_known ? *known->second : note_of(hierarchy, group, name, *text);
-    if (note.is_null()) return {};
-    note["link"] = *text;
-    notes.push_back({shown, std::move(note)});
+    const bool is_escaped = known != old.end() && is_escape_noted(*known->second);
+    Json note;
+    if (type == Store::EntryType::unknown) {
+      CODECFS_ASSIGN(const auto text, hierarchy.store().link_text(join_key(group, name)));
+      const bool is_known = text && known != old.end() && member(*known->second, "link") == Json(*text);
+      if (text) note = is_known ? *known->second : note_of(hierarchy, group, name, *text);
+      if (!note.is_null()) {
+        note["link"] = *text;
+        notes.push_back({shown, std::move(note)});
+        return {};
+      }
+    }
+    if (is_escaped) notes.push_back({shown, escape_note()});
     return {};
   }));
   for (const auto& [key, note] : old) {
     std::string name = escape_name(key);
-    if (note->is_object() && !present.contains(name)) notes.push_back({std::move(name), *note});
+    if (note->is_object() && is_of_link(*note) && !present.contains(name)) notes.push_back({std::move(name), *note});
   }
   std::ranges::sort(notes, {}, &Attribute::name);
   return notes;
@@ -126,6 +131,7 @@ Result<LinksShown::Notes> LinksShown::of(ObjectId group, const std::function<Res
     if (const auto known = notes_.find(group); known != notes_.end()) return known->second;
   }
   CODECFS_ASSIGN(std::vector<Attribute> notes, read());
+  std::erase_if(notes, [](const Attribute& note) { return !is_of_link(*note.value); });
   const LockGuard lock(mutex_);
   return notes_.try_emplace(group, std::make_shared<const std::vector<Attribute>>(std::move(notes))).first->second;
 }

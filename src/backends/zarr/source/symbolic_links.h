@@ -15,7 +15,8 @@
 
 namespace codecfs::zarr {
 
-/// Notes of the links in a group, sorted by their names, which are file names. `noted`: what the group says of links
+/// Notes of the links in a group, and of members with names that are escaped, sorted by their names, which are file
+/// names. `noted`: what the group says of links
 /// that were HDF5's, by their keys. That counts where nothing has the name, as archives, object stores and many
 /// programs that copy do not have links, and where a link has the text that is noted.
 ///
