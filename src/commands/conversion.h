@@ -17,6 +17,7 @@
 #include "commands/nczarr_layout.h"
 #include "commands/omissions.h"
 #include "commands/tree_files.h"
+#include "model/json_value.h"
 
 namespace codecfs::commands {
 
@@ -79,7 +80,7 @@ class Conversion {
   Result<> copy_texts(const Chunk& chunk);
   Result<> copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
   Result<bool> note_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
-  using Notes = std::map<std::string, Json>;  // by file names
+  using Notes = std::map<std::string, JsonValue>;  // by file names
   Result<const Notes*> notes_of(TreeFiles::Ino group);
   Result<std::optional<std::string>> restored_name(TreeFiles::Ino from, const std::string& name);
   [[nodiscard]] std::string path_in_copy(const std::string& group, const std::string& text, bool is_of_keys) const;
@@ -112,7 +113,7 @@ class Conversion {
     Directory to;
     std::string name;
     std::string path;
-    Json note;
+    JsonValue note;
   };
   std::map<ObjectId, Notes> notes_;  // of groups
   std::map<std::string, std::string>

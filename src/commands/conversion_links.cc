@@ -65,7 +65,7 @@ Result<const Conversion::Notes*> Conversion::notes_of(TreeFiles::Ino group) {
   if (known != notes_.end()) return &known->second;
   CODECFS_ASSIGN(const std::vector<Attribute> noted, context.dataset.source().link_notes(object));
   Notes& notes = notes_[object];
-  for (const Attribute& note : noted) notes.try_emplace(note.name, *note.value);
+  for (const Attribute& note : noted) notes.try_emplace(note.name, note.value);
   return &notes;
 }
 
@@ -152,13 +152,13 @@ Result<bool> Conversion::note_link(TreeFiles::Ino from, const Directory& to, con
 /// names.
 Result<> Conversion::restore_links() {
   if (omissions_.fails()) return {};
-  std::ranges::stable_partition(noted_links_, [](const NotedLink& link) { return link.note.contains("hard"); });
+  std::ranges::stable_partition(noted_links_, [](const NotedLink& link) { return link.note->contains("hard"); });
   std::vector<std::pair<NotedLink, Error>> refused;
   do {
     refused.clear();
     for (NotedLink& link : noted_links_) {
       if (interrupted) return fail(ECANCELED, "interrupted");
-      const Result<> made = to_.restore_link(link.to, link.name, print_json(note_for_copy(link.note, link.path)));
+      const Result<> made = to_.restore_link(link.to, link.name, print_json(note_for_copy(*link.note, link.path)));
       if (made) continue;
       const Error& error = made.error();
       if (!means_no_link(error.code)) return fail(error.code, "{}: {}", link.path, error.reason);
