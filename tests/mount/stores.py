@@ -354,11 +354,12 @@ class Trial:
         return ""
 
     def compare(self, where, name, array, ours):
-        text = difference(self.with_text(array, ours.values), ours.values)
+        text = difference(self.with_text(array, ours.values, self.by_netcdf(where)), ours.values)
         if text:
             self.fault(where, text)
             return
-        for text in attribute_differences(array.attributes, self.in_other_form(array, ours.attributes), self.by_netcdf(where)):
+        found = self.in_other_form(array, self.without_types(where, ours.attributes))
+        for text in attribute_differences(array.attributes, found, self.by_netcdf(where)):
             self.fault(where, text)
         # Zarr v2 has no names where some dimensions have none, and HDF5 invents some.
         named = array.names is not None and len(array.names) == array.values.ndim and None not in array.names
@@ -369,6 +370,11 @@ class Trial:
     def by_netcdf(self, where):
         """A HDF5 file with dimensions is netCDF's, which has no booleans and no lists of one value as attributes."""
         return where.startswith("hdf5") and any(array.names for array in self.originals.values())
+
+    @staticmethod
+    def without_types(where, attributes):
+        """Without the note of HDF5's types, which conversions from HDF5 make."""
+        return {name: value for name, value in attributes.items() if name != "_nc_hdf5_types" or not where.startswith("hdf5")}
 
     def in_other_form(self, array, attributes):
         """The attributes without what other formats need: marks, and what `fill_value` of Zarr v2 means to xarray."""
@@ -393,7 +399,10 @@ class Trial:
         return attributes
 
     @staticmethod
-    def with_text(array, ours):
+    def with_text(array, ours, in_netcdf=False):
+        # A new netCDF file has texts of any length in place of numpy's in UTF-32.
+        if in_netcdf and array.values.dtype.kind == "U" and is_text(ours):
+            return array.values.astype(object)
         if not array.fills_with_0 or ours.shape != array.values.shape:
             return array.values
         return (
@@ -554,7 +563,8 @@ class Trial:
             except Exception as error:
                 self.fault(f"{where} {name or '/'}", brief(error))
                 continue
-            for text in attribute_differences(attributes, apart(group.attrs.asdict(), None)[0], self.by_netcdf(where)):
+            found = self.without_types(where, apart(group.attrs.asdict(), None)[0])
+            for text in attribute_differences(attributes, found, self.by_netcdf(where)):
                 self.fault(f"{where} {name or '/'}", text)
         for name, array in self.originals.items():
             if name in self.left_out:
@@ -588,7 +598,7 @@ class Trial:
                 except Exception as error:
                     self.fault(place, brief(error))
                     continue
-                text = difference(self.with_text(array, values), values)
+                text = difference(self.with_text(array, values, self.by_netcdf("hdf5")), values)
                 if text:
                     self.fault(place, text)
                 else:
