@@ -302,12 +302,10 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   const bool is_of_zarr = options.format != DatasetFormat::hdf5 && options.format != DatasetFormat::nczarr;
   const bool is_of_zarr2 = options.format != DatasetFormat::hdf5 && options.format != DatasetFormat::zarr3;
   const bool is_from_zarr = info.format.starts_with("Zarr");
-  const bool is_from_zarr2 = is_from_zarr && !source->is_zarr3();
-  if (is_of_zarr && !is_from_zarr) source = std::make_unique<NotedTypes>(std::move(source));
-  if (is_of_zarr && is_of_zarr2 && !is_from_zarr)
-    source = std::make_unique<NotedFills>(std::move(source), NotedFills::Use::note);
-  if (options.format == DatasetFormat::zarr3 && is_from_zarr2)
-    source = std::make_unique<NotedFills>(std::move(source), NotedFills::Use::take);
+  if (is_of_zarr && !is_from_zarr)
+    source = std::make_unique<NotedTypes>(std::move(source), options.format != DatasetFormat::zarr3);
+  if (options.format == DatasetFormat::zarr3 && is_from_zarr && !source->is_zarr3())
+    source = std::make_unique<NotedFills>(std::move(source));
   if (is_of_zarr2 && source->is_zarr3()) source = std::make_unique<SizedFrames>(std::move(source));
   // Programs of netCDF skip a variable with the type that h5py has for these.
   if (as_netcdf) source = adapt_source(std::move(source), {.strings = StringForm::utf8});

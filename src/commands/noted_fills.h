@@ -1,6 +1,6 @@
 #pragma once
-// Fill values in Zarr v2, which has them only where they mark missing data: xarray masks the elements that equal one. A
-// copy of an HDF5 file notes the others, so that they come back into HDF5 and Zarr v3.
+// A Zarr v2 store for conversion into v3, which has a fill value for each array. v2 has one only where it marks missing
+// data, as xarray masks the elements that equal it; a copy of an HDF5 file notes the others (NotedTypes).
 
 #include <memory>
 #include <optional>
@@ -10,23 +10,16 @@
 
 namespace codecfs::commands {
 
-/// An HDF5 file for conversion into Zarr v2 (`note`), or such a copy for conversion into v3 (`take`).
+/// Variables have the fill value that kStoredTypes notes, if they have no other; the note is gone.
 class NotedFills final : public BorrowedSource {
  public:
-  enum class Use {
-    note,  // the attributes of variables have "fill" in kStoredTypes where v2 would not show the fill value
-    take,  // variables have the fill value that this attribute notes, if they have no other; the note is gone
-  };
-  NotedFills(std::unique_ptr<Source> source, Use use)
-      : BorrowedSource(*source), source_(std::move(source)), use_(use) {}
+  explicit NotedFills(std::unique_ptr<Source> source) : BorrowedSource(*source), source_(std::move(source)) {}
 
   [[nodiscard]] struct statvfs filesystem() const override { return source_->filesystem(); }
   [[nodiscard]] size_t reads_at_once() const override { return source_->reads_at_once(); }
   bool chains_for_numcodecs_in(ObjectId object) override { return source_->chains_for_numcodecs_in(object); }
   Result<VariablePtr> variable(ObjectId variable) override;
-  Result<VariablePtr> facts(ObjectId variable) override {
-    return use_ == Use::take ? this->variable(variable) : source_->facts(variable);
-  }
+  Result<VariablePtr> facts(ObjectId variable) override { return this->variable(variable); }
   Result<std::vector<Attribute>> variable_attributes(ObjectId variable) override {
     CODECFS_ASSIGN(const VariablePtr found, this->variable(variable));
     if (found->unreadable_attributes) return std::unexpected(*found->unreadable_attributes);
@@ -39,7 +32,6 @@ class NotedFills final : public BorrowedSource {
 
  private:
   const std::unique_ptr<Source> source_;
-  const Use use_;
 };
 
 }  // namespace codecfs::commands

@@ -16,7 +16,9 @@ namespace codecfs::commands {
 /// The attributes of its groups and variables have kStoredTypes and kStoredLinks where these have something to say.
 class NotedTypes final : public BorrowedSource {
  public:
-  explicit NotedTypes(std::unique_ptr<Source> source) : BorrowedSource(*source), source_(std::move(source)) {}
+  /// `notes_fill`: the format has a fill value only where it marks missing data (Zarr v2).
+  NotedTypes(std::unique_ptr<Source> source, bool notes_fill)
+      : BorrowedSource(*source), source_(std::move(source)), notes_fill_(notes_fill) {}
 
   [[nodiscard]] struct statvfs filesystem() const override { return source_->filesystem(); }
   [[nodiscard]] size_t reads_at_once() const override { return source_->reads_at_once(); }
@@ -30,6 +32,7 @@ class NotedTypes final : public BorrowedSource {
   Result<VariablePtr> variable(ObjectId variable) override;
   Result<std::vector<Attribute>> variable_attributes(ObjectId variable) override {
     CODECFS_ASSIGN(const VariablePtr found, this->variable(variable));
+    if (found->unreadable_attributes) return std::unexpected(*found->unreadable_attributes);
     return found->attributes;
   }
   Result<std::optional<UniqueFd>> open_stored(ObjectId variable, uint64_t number) override {
@@ -50,6 +53,7 @@ class NotedTypes final : public BorrowedSource {
   }
 
   std::unique_ptr<Source> source_;
+  const bool notes_fill_;
   Mutex mutex_;
   std::map<ObjectId, std::optional<Attribute>> links_ CODECFS_GUARDED_BY(mutex_);
 };

@@ -16,9 +16,9 @@
 namespace codecfs::zarr {
 
 /// Notes of the links in a group, and of members with names that are escaped, sorted by their names, which are file
-/// names. `noted`: what the group says of links
-/// that were HDF5's, by their keys. That counts where nothing has the name, as archives, object stores and many
-/// programs that copy do not have links, and where a link has the text that is noted.
+/// names. `noted`: what the group says of links that were HDF5's, by their keys. That counts where nothing has the
+/// name, as archives, object stores and many programs that copy do not have links, and where a link has the text that
+/// is noted.
 ///
 /// A link that leads out of the store has no note where its target is a group or array, of which the store then has a
 /// copy for readers, or another file. Nothing outside of the store is looked at for more than that.
