@@ -18,6 +18,7 @@
 #include "commands/attribute_forms.h"
 #include "commands/dataset_info.h"
 #include "commands/elements.h"
+#include "commands/netcdf_booleans.h"
 #include "commands/variable_comparison.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
@@ -56,6 +57,13 @@ bool have_other_names(const Variable& one, const Variable& other) {
   const OptionalNames names = names_in(one);
   const OptionalNames others = names_in(other);
   return names.size() != others.size() || !std::ranges::equal(names, others, std::not_fn(differ));
+}
+
+/// The variable itself if it has no booleans.
+VariablePtr with_numbered_booleans(const VariablePtr& variable) {
+  if (variable->type.kind != TypeKind::boolean) return variable;
+  auto numbered = std::make_shared<Variable>(*variable);
+  return number_booleans(*numbered) ? VariablePtr(std::move(numbered)) : variable;
 }
 
 std::string short_text(const Json& value) { return cut_to(print_json(value), 200); }
@@ -97,6 +105,7 @@ class DatasetComparison {
  private:
   static const char* kind_of(const Entry& entry) { return entry.kind == EntryKind::variable ? "variable" : "group"; }
 
+  static bool is_netcdf(Source& source) { return source.format() == "netCDF-4"; }
   static bool is_zarr(Source& source) { return source.chains_for_numcodecs_in(source.root().object); }
   static std::string path_before_copy(const std::string& path) {
     if (path.empty()) return path;
@@ -189,8 +198,7 @@ class DatasetComparison {
     const auto find = [](const std::vector<Attribute>& all, const std::string& name) {
       return std::ranges::find(all, name, &Attribute::name);
     };
-    constexpr std::string_view kNetcdf = "netCDF-4";
-    const bool has_netcdf = one_.format() == kNetcdf || other_.format() == kNetcdf;
+    const bool has_netcdf = is_netcdf(one_) || is_netcdf(other_);
     const auto are_same = [&](const Json& left, const Json& right) {
       return is_same_value(left, right) || (has_netcdf && is_same_value(netcdf_form(left), netcdf_form(right)));
     };
@@ -226,8 +234,18 @@ class DatasetComparison {
       not_known(path, left ? right.error().reason : left.error().reason);
       return {};
     }
-    const Variable& a = **left;
-    const Variable& b = **right;
+    VariablePtr one_shown = *left;
+    VariablePtr other_shown = *right;
+    if (has_numbered_booleans(*one_shown) != has_numbered_booleans(*other_shown)) {
+      one_shown = with_numbered_booleans(*left);
+      other_shown = with_numbered_booleans(*right);
+      const bool is_of_netcdf =
+          is_netcdf(one_) || is_netcdf(other_) || (*left)->dimension_paths || (*right)->dimension_paths;  // of NCZarr
+      if ((one_shown != *left || other_shown != *right) && !is_of_netcdf)
+        differ(path, "booleans, and the numbers that xarray has for them in netCDF", DifferenceKind::form);
+    }
+    const Variable& a = *one_shown;
+    const Variable& b = *other_shown;
     if (a.unreadable_attributes || b.unreadable_attributes)
       not_known(path, (a.unreadable_attributes ? a : b).unreadable_attributes->reason);
     else
@@ -249,7 +267,7 @@ class DatasetComparison {
       not_known(path, (a.unreadable ? a : b).unreadable->reason);
       return {};
     }
-    VariableComparison values({one_, one.object, *left}, {other_, other.object, *right}, as_texts);
+    VariableComparison values({one_, one.object, one_shown}, {other_, other.object, other_shown}, as_texts);
     std::atomic<uint64_t> done = 0;
     const Result<> compared = values.run([&](uint64_t bytes) {
       done += bytes;

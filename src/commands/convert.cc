@@ -20,12 +20,14 @@
 #include "base/ascii.h"
 #include "base/file_io.h"
 #include "base/progress_reporter.h"
+#include "commands/changed_variables.h"
 #include "commands/conversion.h"
 #include "commands/convert_file.h"
 #include "commands/convert_objects.h"
 #include "commands/convert_target.h"
 #include "commands/copy_access.h"
 #include "commands/dataset_info.h"
+#include "commands/netcdf_booleans.h"
 #include "commands/noted_fills.h"
 #include "commands/noted_types.h"
 #include "commands/omissions.h"
@@ -279,12 +281,18 @@ std::set<std::string> real_dimensions(const DatasetInfo& info) {
 /// A target for the files of this view, and whether it has some of an interrupted conversion.
 using MakeTarget = std::function<Result<ConvertTarget*>(fs::View view)>;
 
+/// What is done so that netCDF-C reads a new HDF5 file.
+struct ForNetcdf {
+  bool is_netcdf = false;            // becomes_netcdf()
+  bool numbers_booleans = false;     // its name says so: h5py's users keep booleans in a .h5 file with dimensions
+  std::vector<InfoNode> lost_links;  // what follow_links() could not follow
+};
+
 Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo& info, ConvertOptions options,
-                               bool resumed, bool as_netcdf, const std::vector<InfoNode>& lost_links,
-                               const MakeTarget& make_target) {
+                               bool resumed, const ForNetcdf& netcdf, const MakeTarget& make_target) {
   Omissions omissions(options);
   omissions.add_found(info, false);
-  for (const InfoNode& link : lost_links)
+  for (const InfoNode& link : netcdf.lost_links)
     omissions.add("/" + link.path,
                   Error{EOPNOTSUPP, link.entry.kind == EntryKind::symlink
                                         ? fmt::format("a link to \"{}\", which is no group or array here: netCDF could "
@@ -305,10 +313,13 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   if (is_of_zarr && !is_from_zarr)
     source = std::make_unique<NotedTypes>(std::move(source), options.format != DatasetFormat::zarr3);
   if (options.format == DatasetFormat::zarr3 && is_from_zarr && !source->is_zarr3())
-    source = std::make_unique<NotedFills>(std::move(source));
+    source = std::make_unique<ChangedVariables>(std::move(source), take_fill);
   if (is_of_zarr2 && source->is_zarr3()) source = std::make_unique<SizedFrames>(std::move(source));
+  if (netcdf.numbers_booleans) source = std::make_unique<ChangedVariables>(std::move(source), number_booleans);
+  if (options.format == DatasetFormat::nczarr)
+    source = std::make_unique<ChangedVariables>(std::move(source), number_booleans_for_nczarr);
   // Programs of netCDF skip a variable with the type that h5py has for these.
-  if (as_netcdf) source = adapt_source(std::move(source), {.strings = StringForm::utf8});
+  if (netcdf.is_netcdf) source = adapt_source(std::move(source), {.strings = StringForm::utf8});
   // Readers of a group find its members in the consolidated metadata of the root. One for each group would be quadratic
   // in the depth.
   TreeFiles from(std::move(source), {.rules = std::move(options.rules),
@@ -337,7 +348,8 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
     CODECFS_ASSIGN(target, make_target(view));
   }
   Result<Converted> done =
-      Conversion(from, *target, resumed, info, omissions, progress, nczarr ? &*nczarr : nullptr, as_netcdf).run();
+      Conversion(from, *target, resumed, info, omissions, progress, nczarr ? &*nczarr : nullptr, netcdf.is_netcdf)
+          .run();
   if (!done && !target->keeps_parts()) return done;
   const Result<> finished = target->finish();  // what was done so far is kept after an error, too
   if (!done && is_hopeless && !resumed) return fail(EINVAL, "{}", done.error().reason);  // nothing is worth keeping
@@ -349,9 +361,11 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   return done;
 }
 
+bool is_netcdf_name(const std::string& name) { return name.ends_with(".nc") || name.ends_with(".nc4"); }
+
 /// Whether a new HDF5 file is netCDF: its source names dimensions or is of netCDF, or its name says so.
 bool becomes_netcdf(Source& source, const DatasetInfo& info, const std::string& destination) {
-  if (destination.ends_with(".nc") || destination.ends_with(".nc4") || !real_dimensions(info).empty()) return true;
+  if (is_netcdf_name(destination) || !real_dimensions(info).empty()) return true;
   return std::ranges::any_of(info.nodes, [&](const InfoNode& node) {
     if (node.variable && node.variable->facts && node.variable->facts->dimension_paths) return true;
     if (node.entry.kind != EntryKind::group || node.error) return false;
@@ -395,10 +409,10 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
   const DatasetFormat format = options.format;
   CODECFS_ASSIGN(DatasetInfo info, read_info(*source, name));
   const bool is_file_copy = format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr");
-  const bool as_netcdf = format == DatasetFormat::hdf5 && !is_file_copy && becomes_netcdf(*source, info, destination);
-  std::vector<InfoNode> lost_links;
-  if (as_netcdf) {
-    CODECFS_ASSIGN(lost_links, follow_links(*source, name, info));
+  ForNetcdf netcdf;
+  if (format == DatasetFormat::hdf5 && !is_file_copy && becomes_netcdf(*source, info, destination)) {
+    netcdf = {.is_netcdf = true, .numbers_booleans = is_netcdf_name(destination), .lost_links = {}};
+    CODECFS_ASSIGN(netcdf.lost_links, follow_links(*source, name, info));
   }
   CODECFS_TRY(check_skips(options.skip, info, !is_file_copy));
   if (is_file_copy) return convert_file(partial, std::move(source), info, std::move(options));
@@ -411,33 +425,31 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
   const std::string top = std::filesystem::path(destination).stem().string();
   std::optional<TreeFiles> tree;
   std::unique_ptr<ConvertTarget> target;
-  return convert_tree(std::move(source), info, std::move(options), resumed, as_netcdf, lost_links,
-                      [&](fs::View view) -> Result<ConvertTarget*> {
-                        if (format == DatasetFormat::nczarr && is_zip) {
-                          CODECFS_ASSIGN(target, make_zip_target(partial.path(), top));
-                          return target.get();
-                        }
-                        if (format == DatasetFormat::zip && is_array) {  // a new archive would have a group as its root
-                          CODECFS_ASSIGN(target, make_zip_target(partial.path(), ""));
-                          return target.get();
-                        }
-                        if (format != DatasetFormat::hdf5 && format != DatasetFormat::zip) {
-                          if (!resumed && mkdir(partial.path().c_str(), 0700) != 0)
-                            return fail_errno(errno, "{}", partial.path());
-                          CODECFS_ASSIGN(target, make_directory_target(partial.path(), partial.is_of_this_boot()));
-                          return target.get();
-                        }
-                        if (!resumed) CODECFS_TRY(create_source(partial.path(), name_of(format), as_netcdf));
-                        if (!resumed && chmod(partial.path().c_str(), 0600) != 0)
-                          return fail_errno(errno, "{}", partial.path());
-                        CODECFS_ASSIGN(std::unique_ptr<Source> made, open_source(partial.path(), true));
-                        CODECFS_TRY(made->writable());
-                        // What an interruption loses is made again by --resume.
-                        CODECFS_TRY(made->change_in_bulk());
-                        tree.emplace(std::move(made), fs::FilesystemOptions{.read_only = false, .view = view});
-                        target = make_tree_target(*tree);
-                        return target.get();
-                      });
+  return convert_tree(
+      std::move(source), info, std::move(options), resumed, netcdf, [&](fs::View view) -> Result<ConvertTarget*> {
+        if (format == DatasetFormat::nczarr && is_zip) {
+          CODECFS_ASSIGN(target, make_zip_target(partial.path(), top));
+          return target.get();
+        }
+        if (format == DatasetFormat::zip && is_array) {  // a new archive would have a group as its root
+          CODECFS_ASSIGN(target, make_zip_target(partial.path(), ""));
+          return target.get();
+        }
+        if (format != DatasetFormat::hdf5 && format != DatasetFormat::zip) {
+          if (!resumed && mkdir(partial.path().c_str(), 0700) != 0) return fail_errno(errno, "{}", partial.path());
+          CODECFS_ASSIGN(target, make_directory_target(partial.path(), partial.is_of_this_boot()));
+          return target.get();
+        }
+        if (!resumed) CODECFS_TRY(create_source(partial.path(), name_of(format), netcdf.is_netcdf));
+        if (!resumed && chmod(partial.path().c_str(), 0600) != 0) return fail_errno(errno, "{}", partial.path());
+        CODECFS_ASSIGN(std::unique_ptr<Source> made, open_source(partial.path(), true));
+        CODECFS_TRY(made->writable());
+        // What an interruption loses is made again by --resume.
+        CODECFS_TRY(made->change_in_bulk());
+        tree.emplace(std::move(made), fs::FilesystemOptions{.read_only = false, .view = view, .new_are_fixed = true});
+        target = make_tree_target(*tree);
+        return target.get();
+      });
 }
 
 /// Another attempt would fail in the same way.
@@ -464,7 +476,7 @@ Result<Converted> convert_to_url(std::unique_ptr<Source> source, const std::stri
   CODECFS_ASSIGN(ObjectPlace place, object_to_write(destination));
   CODECFS_ASSIGN(const auto target,
                  ObjectTarget::begin(std::move(place.client), place.key, shown, identity, options.resume));
-  auto done = convert_tree(std::move(source), info, std::move(options), target->is_resumed(), false, {},
+  auto done = convert_tree(std::move(source), info, std::move(options), target->is_resumed(), {},
                            [&](fs::View) -> Result<ConvertTarget*> { return target.get(); });
   if (done) {
     CODECFS_TRY(target->complete());

@@ -97,11 +97,12 @@ Result<> NczarrLayout::add_array(const std::string& path, ObjectId object) {
   CODECFS_TRY(nczarr_texts::check_variable(is_text(variable) ? with_text_of(variable, 1) : variable));
   const std::vector<uint64_t>& shape = variable.grid.shape();
   const std::set<std::string> phony = phony_names(variable.attributes);
+  const auto limits = variable.max_shape.empty() ? noted_limits(variable) : variable.max_shape;
   for (size_t d = 0; d < shape.size(); ++d) {
     GroupDimension wanted{nczarr_texts::anonymous_dimension(shape[d]), shape[d], false};
     const auto names = names_of(variable);
     if (names && d < names->size() && (*names)[d]) wanted.name = *(*names)[d];
-    wanted.is_unlimited = d < variable.max_shape.size() && !variable.max_shape[d];
+    wanted.is_unlimited = d < limits.size() && !limits[d];
     CODECFS_TRY(nczarr_texts::check_name(wanted.name));
     CODECFS_ASSIGN(std::string path_of_dimension, reference(path, wanted, phony.contains(wanted.name)));
     array.references.push_back(std::move(path_of_dimension));

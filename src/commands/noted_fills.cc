@@ -6,9 +6,7 @@
 #include "model/json.h"
 
 namespace codecfs::commands {
-namespace {
 
-/// Whether there was a note.
 bool take_fill(Variable& variable) {
   const auto found = std::ranges::find(variable.attributes, kStoredTypes, &Attribute::name);
   if (found == variable.attributes.end() || !variable.fill_value.is_null()) return false;
@@ -24,14 +22,6 @@ bool take_fill(Variable& variable) {
   else
     found->value = print_json(notes);
   return true;
-}
-
-}  // namespace
-
-Result<VariablePtr> NotedFills::variable(ObjectId variable) {
-  CODECFS_ASSIGN(const VariablePtr found, source_->variable(variable));
-  auto taken = std::make_shared<Variable>(*found);
-  return take_fill(*taken) ? VariablePtr(std::move(taken)) : found;
 }
 
 }  // namespace codecfs::commands

@@ -67,6 +67,22 @@ Json parse_stored_types(const Json& value) {
   return types && types->is_object() ? *std::move(types) : Json::object();
 }
 
+std::vector<std::optional<uint64_t>> noted_limits(const Variable& variable) {
+  const std::vector<uint64_t>& shape = variable.grid.shape();
+  const auto found = std::ranges::find(variable.attributes, kStoredTypes, &Attribute::name);
+  if (found == variable.attributes.end()) return {};
+  const Json noted = member(parse_stored_types(found->value), "max_shape");
+  if (!noted.is_array() || noted.size() != shape.size()) return {};
+  std::vector<std::optional<uint64_t>> limits(shape.size());
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (noted[d].is_number_unsigned())
+      limits[d] = std::max(noted[d].get<uint64_t>(), shape[d]);  // a program may have made it longer
+    else if (!noted[d].is_null())
+      return {};
+  }
+  return limits;
+}
+
 std::optional<OptionalNames> names_of(const Variable& variable) {
   if (!variable.dimensions) return variable.some_dimensions;
   return OptionalNames(variable.dimensions->begin(), variable.dimensions->end());

@@ -147,13 +147,17 @@ std::set<std::string> phony_names(std::span<const Attribute> attributes);
 
 /// A JSON object as text: types that only HDF5 has, which a copy in another format keeps under this name, so that they
 /// come back into HDF5: "attributes" has Attribute::stored_type of each attribute that has one, and in a variable
-/// "type" has Variable::stored_type or null, and "fill" the fill value that a format without one for all variables does
-/// not show (Zarr v2). No HDF5 dataset stores it. xarray hides names that begin with "_nc".
+/// "type" has Variable::stored_type or null, "fill" the fill value that a format without one for all variables does not
+/// show (Zarr v2), and "max_shape" Variable::max_shape if it is not the shape, null for unlimited. No HDF5 dataset
+/// stores it. xarray hides names that begin with "_nc".
 inline constexpr char kStoredTypes[] = "_nc_hdf5_types";
 /// None where there is nothing to say. `type`: of a variable.
 std::optional<Attribute> stored_types(std::span<const Attribute> attributes, const JsonValue* type);
 /// What such an attribute says; an empty object if it is damaged.
 Json parse_stored_types(const Json& value);
+/// "max_shape" of its kStoredTypes as Variable::max_shape, at least its shape; empty if there is none, or it has
+/// another number of dimensions.
+std::vector<std::optional<uint64_t>> noted_limits(const Variable& variable);
 
 /// The names of all dimensions, or of some, or none.
 std::optional<OptionalNames> names_of(const Variable& variable);

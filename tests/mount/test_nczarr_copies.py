@@ -113,12 +113,13 @@ def test_what_netcdf_cannot_have_is_named(tmp_path):
         file["good"] = np.arange(4)
         file.create_dataset("zero", data=np.array(["a\0b"], "S3"))
     told = convert("--format", "nczarr", source, tmp_path / "a.zarr", code=32)
-    for name in ["flags", "half", "complex", "pair"]:
+    for name in ["half", "complex", "pair"]:
         assert f"/{name}: netCDF has no elements of dtype" in told, told
-    assert "/good" not in told and not (tmp_path / "a.zarr").exists()
+    assert "/good" not in told and "/flags" not in told and not (tmp_path / "a.zarr").exists()
     convert("--format", "nczarr", "--skip-unsupported", source, tmp_path / "a.zarr")
     lists = json.loads((tmp_path / "a.zarr/.zattrs").read_text())["_nczarr_group"]
-    assert set(lists["arrays"]) == {"good", "zero"} and not (tmp_path / "a.zarr/half").exists()
+    assert set(lists["arrays"]) == {"flags", "good", "zero"} and not (tmp_path / "a.zarr/half").exists()
+    assert json.loads((tmp_path / "a.zarr/flags/.zattrs").read_text())["dtype"] == "bool"  # as xarray has it
 
 
 def test_text_is_as_long_as_the_longest(tmp_path):

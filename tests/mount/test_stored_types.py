@@ -4,8 +4,10 @@ import json
 import subprocess
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
+import xarray
 import zarr
 
 from conftest import CODECFS
@@ -143,6 +145,73 @@ def test_fill_values_and_empty_datasets_come_back(tmp_path, form):
         convert(tmp_path / "store", tmp_path / "c.h5")
         with h5py.File(tmp_path / "c.h5") as c:
             assert c["f"].fillvalue == 5
+
+
+def limits(path):
+    with h5py.File(path) as f:
+        return {name: item.maxshape for name, item in f.items() if isinstance(item, h5py.Dataset)}
+
+
+@pytest.mark.parametrize("forms", [["zarr"], ["zarr3"], ["zip"], ["zarr", "zarr3"], ["zarr3", "zarr"], ["zarr", "nczarr"]])
+def test_maximum_shapes_come_back(tmp_path, forms):
+    """As h5py tells them, and for netCDF's dimensions as ncdump does; those that cannot grow need no note."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        for name, most in {"first": (None, 6), "second": (5, None), "both": (None, None), "larger": (50, 6), "none": (5, 6)}.items():
+            f.create_dataset(name, (5, 6), "i2", chunks=(2, 3), maxshape=most)[...] = np.arange(30).reshape(5, 6)
+        f["whole"], f["scalar"] = np.arange(4), 1
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as f:
+        for name, length in {"t": None, "x": 4, "without": None, "y": 3}.items():
+            f.createDimension(name, length)
+        f.createVariable("t", "f8", ("t",))[:] = np.arange(5)
+        for name, dimensions in {"v": ("t", "y", "x"), "w": ("y", "x"), "u": ("without", "t")}.items():
+            f.createVariable(name, "i4", dimensions)[...] = np.ones([{"t": 5, "x": 4, "y": 3, "without": 2}[d] for d in dimensions])
+
+    def header(path):
+        shown = subprocess.run(["ncdump", "-h", "-n", "a", path], capture_output=True, text=True, check=True, timeout=60).stdout
+        return sorted(line.replace("(2 currently)", "").strip() for line in shown.splitlines())
+    for name in "a.h5", "a.nc":
+        source = tmp_path / name
+        for form in forms:
+            convert("--format", form, source, tmp_path / f"{name}.{form}")
+            source = tmp_path / f"{name}.{form}"
+        convert(source, tmp_path / f"back_{name}")
+    expected = limits(tmp_path / "a.h5")
+    if "nczarr" in forms:  # which has unlimited dimensions, and no limits
+        expected["larger"] = (5, 6)
+    assert limits(tmp_path / "back_a.h5") == expected
+    assert header(tmp_path / "back_a.nc") == header(tmp_path / "a.nc")
+    if forms == ["zarr"]:
+        noted = {path.parent.name for path in (tmp_path / "a.h5.zarr").rglob(".zattrs") if "max_shape" in path.read_text()}
+        assert noted == {"first", "second", "both", "larger"}
+        # What another program has made longer, or given another number of dimensions.
+        group = zarr.open_group(str(tmp_path / "a.h5.zarr"))
+        group["first"].resize(9, 8)
+        group["larger"].resize(60, 6)
+        notes = {"_nc_hdf5_types": group["both"].attrs["_nc_hdf5_types"]}
+        group.create_dataset("both", data=np.zeros((2, 3, 4)), overwrite=True).attrs.update(notes)
+        convert(tmp_path / "a.h5.zarr", tmp_path / "grown.h5")
+        grown = limits(tmp_path / "grown.h5")
+        assert (grown["first"], grown["larger"], grown["both"]) == ((None, 8), (60, 6), (2, 3, 4))
+
+
+def test_arrays_of_zarr_have_their_shape_as_maximum(tmp_path):
+    """xarray's to_netcdf and nccopy make fixed dimensions; nccopy -k cdf5 takes one that is unlimited."""
+    x = {"a": (("y", "x"), np.arange(12.).reshape(3, 4)), "none": (("n",), np.zeros(0)), "b": (("x",), np.arange(4))}
+    xarray.Dataset(x).to_zarr(tmp_path / "a.zarr")
+    xarray.Dataset(x).to_netcdf(tmp_path / "expected.nc")
+    zarr.open_group(str(tmp_path / "a.zarr")).create_dataset("long_chunk", data=np.arange(6), chunks=(10,), fill_value=None) \
+        .attrs["_ARRAY_DIMENSIONS"] = ["l"]
+    convert(tmp_path / "a.zarr", tmp_path / "b.nc")
+    def dimensions(path):
+        with netCDF4.Dataset(path) as f:
+            return {name: (len(d), d.isunlimited()) for name, d in f.dimensions.items()}
+    assert dimensions(tmp_path / "b.nc") == {**dimensions(tmp_path / "expected.nc"), "l": (6, False)}
+    with netCDF4.Dataset(tmp_path / "b.nc") as f:
+        assert f["long_chunk"][:].tolist() == list(range(6)) and f["a"][:].tolist() == x["a"][1].tolist()
+    subprocess.run(["nccopy", "-k", "cdf5", tmp_path / "b.nc", tmp_path / "classic.nc"], check=True, timeout=60)
+    with netCDF4.Dataset(tmp_path / "b.nc", "a") as f:
+        with pytest.raises((IndexError, RuntimeError)):
+            f["long_chunk"][6] = 1
 
 
 def test_what_a_new_file_gets_anyway_is_not_noted(tmp_path):

@@ -6,12 +6,14 @@ import json
 import os
 import shutil
 import zipfile
+import zlib
 
 import h5py
 import netCDF4
 import numcodecs
 import numpy as np
 import pytest
+import xarray
 import zarr
 from test_zarr_of_others import make_store, run
 from zarr3_stores import named, write_array, write_group
@@ -205,6 +207,53 @@ def test_compare_knows_the_form_of_netcdf(tmp_path):
         f["v"] = np.ones(4, "i4")
         f["v"].attrs.update({"yes": 1, "flags": [True, False], "single": [5], "nothing": "", "word": ["a"]})
     assert "yes" in run("compare", tmp_path / "a.zarr", tmp_path / "d.h5", code=2)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("form", ["nc", "nczarr"])
+def test_booleans_of_netcdf(tmp_path, version, form):
+    """In xarray's form, as netCDF-C skips an enumeration. Absent chunks are read by netCDF4, as xarray's readers mask none of them."""
+    values = np.array([[True, False], [False, False], [True, True]])
+    chunks = (1, 2)
+    if version == 2:
+        group = zarr.open_group(str(tmp_path / "a.zarr"), "w")
+        for name, fill in {"flag": False, "set": True, "none": None}.items():
+            array = group.create_dataset(name, shape=values.shape, dtype="?", chunks=chunks, fill_value=fill,
+                                         compressor=numcodecs.Zlib(1) if form == "nc" else None)
+            array[0], array[2] = values[0], values[2]
+            array.attrs.update({"_ARRAY_DIMENSIONS": ["y", "x"], "units": "1"})
+            if fill is None:
+                array[1] = values[1]
+    else:
+        write_group(tmp_path / "a.zarr")
+        for name, fill in {"flag": False, "set": True}.items():
+            expected = values if not fill else np.vstack([values[:1], [[True, True]], values[2:]])
+            write_array(tmp_path / "a.zarr" / name, expected, chunks, [named("bytes")], "bool", fill, fill, names=["y", "x"],
+                        attributes={"units": "1"})
+    names = ["flag", "set"] + ["none"] * (version == 2)
+    made = tmp_path / f"b.{form}"
+    run("convert", *(["--format", "nczarr"] if form == "nczarr" else []), tmp_path / "a.zarr", made)
+    path = f"file://{made}#mode=nczarr,file" if form == "nczarr" else made
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_mask(False)
+        for name in names:
+            expected = values.copy()
+            if name == "set":
+                expected[1] = True
+            assert file[name].dtype == "i1" and file[name].dtype.itemsize == 1 and file[name].units == "1", name
+            assert (file[name][...] == expected).all() and "_FillValue" not in file[name].ncattrs(), name
+    with xarray.open_dataset(made, engine="netcdf4") if form == "nc" else xarray.open_zarr(made, consolidated=False) as dataset:
+        for name in names:
+            assert dataset[name].dtype == bool and dataset[name].attrs["units"] == "1", name
+        assert (dataset["flag"].values == values).all() and dataset["set"].values[1].all()
+    run("compare", tmp_path / "a.zarr", made)
+    chunk = tmp_path / "a.zarr/flag" / ("2.0" if version == 2 else "c/2/0")
+    chunk.write_bytes(zlib.compress(b"\1\0") if version == 2 and form == "nc" else b"\1\0")
+    assert "1 element differs" in run("compare", tmp_path / "a.zarr", made, code=2)
+    # In HDF5 files of other names they stay what h5py takes for booleans.
+    run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert f["set"].dtype == bool and f["set"][1].all() and "dtype" not in f["set"].attrs
 
 
 @pytest.mark.parametrize("form", ["zarr", "zip", "nczarr"])

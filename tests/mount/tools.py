@@ -106,7 +106,7 @@ def read_hdf5(path, attributes_too=True):
             elif isinstance(item, h5py.Datatype):
                 found[name] = (attributes(item), str(item.dtype))
             else:
-                found[name] = (attributes(item), value(item[()], item.dtype), item.fillvalue)
+                found[name] = (attributes(item), value(item[()], item.dtype), item.fillvalue, item.maxshape)
         return found
 
     with h5py.File(path, "r") as f:

@@ -47,6 +47,20 @@ void take_dimensions(const DirectoryState& group, Variable& variable) {
     variable.attributes.push_back({kDimensions, Json(*std::move(names))});
 }
 
+/// Sets the maximum shape of a new variable without one: what a copy of an HDF5 file notes, or else its shape if it
+/// `is_fixed`.
+void set_limits(Variable& variable, bool is_fixed) {
+  if (!variable.max_shape.empty()) return;
+  const ChunkGrid& grid = variable.grid;
+  variable.max_shape = noted_limits(variable);
+  if (variable.max_shape.empty() && is_fixed) variable.max_shape.assign(grid.shape().begin(), grid.shape().end());
+  for (size_t d = 0; d < variable.max_shape.size(); ++d) {
+    std::optional<uint64_t>& most = variable.max_shape[d];
+    if (most == 0) most.reset();                         // netCDF has no other dimensions without elements
+    if (most) most = std::max(*most, grid.chunks()[d]);  // HDF5 has no longer chunks
+  }
+}
+
 /// The dimensions of a group, but for those with generated names.
 Result<> define_dimensions(Source& source, ObjectId group, WrittenAttributes& written) {
   const std::set<std::string> phony = phony_names(written.attributes);
@@ -251,6 +265,7 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
       }
       take_dimensions(mount_.overlay.state_of(group), variable);
     }
+    set_limits(variable, mount_.new_are_fixed);
     CODECFS_TRY(source.begin_writing_to(group.object));
     // Before the first chunk can be written.
     mount_.overlay.change(group, [&](DirectoryState& state) { state.codecs = std::move(codecs); });

@@ -40,6 +40,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       for_netcdf(options.for_netcdf),
       for_hdf5(options.for_hdf5),
       tells_types(options.tells_types),
+      new_are_fixed(options.new_are_fixed),
       nodelete(options.nodelete),
       has_other_users(options.has_other_users),
       mountpoint(options.mountpoint),

@@ -59,10 +59,13 @@ struct FilesystemOptions {
   bool tells_types = false;         // metadata files of v2 say more than Zarr does: put_types() of metadata_files.h
   std::set<std::string> real_dimensions = {};  // see Dataset
   bool shows_fill_of_big_endian = false;       // see Dataset
-  bool nodelete = false;                       // -o nodelete: variables and groups cannot be removed
-  bool has_other_users = false;                // -o allow_other: users without the right to read all of the source
-  std::string mountpoint = {};                 // absolute; link targets below it are inside the mount
-  MakeReferences make_references = {};         // for `.codecfs/references.json`; none: there is no such file
+  /// New variables have their shape as maximum shape if nothing says otherwise, as h5py and xarray make them; else they
+  /// are unlimited.
+  bool new_are_fixed = false;
+  bool nodelete = false;                // -o nodelete: variables and groups cannot be removed
+  bool has_other_users = false;         // -o allow_other: users without the right to read all of the source
+  std::string mountpoint = {};          // absolute; link targets below it are inside the mount
+  MakeReferences make_references = {};  // for `.codecfs/references.json`; none: there is no such file
 };
 
 struct MountContext {
@@ -113,6 +116,7 @@ struct MountContext {
   const bool for_netcdf;
   const bool for_hdf5;
   const bool tells_types;
+  const bool new_are_fixed;
   const bool nodelete;
   const bool has_other_users;
   const std::string mountpoint;

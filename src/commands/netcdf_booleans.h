@@ -1,0 +1,21 @@
+#pragma once
+// Booleans for programs of netCDF, which has none: netCDF-C leaves out a variable with the enumeration that HDF5 files
+// of h5py have for them, and refuses an NCZarr store with one. xarray writes |i1 with the attribute "dtype": "bool",
+// and reads it as booleans (its documentation, "Encoding").
+
+#include "model/variable.h"
+
+namespace codecfs::commands {
+
+/// Describes an array of booleans in xarray's form; its chunks are the same. A fill value is no longer a mark of
+/// missing data, as xarray makes true of these. Returns whether it did: not if another attribute has that name.
+bool number_booleans(Variable& variable);
+
+/// The same without a fill value, so that all chunks are copied: xarray takes the one of an NCZarr array for a mark of
+/// missing data.
+bool number_booleans_for_nczarr(Variable& variable);
+
+/// Whether the variable has xarray's form.
+[[nodiscard]] bool has_numbered_booleans(const Variable& variable);
+
+}  // namespace codecfs::commands
