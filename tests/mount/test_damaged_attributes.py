@@ -202,7 +202,8 @@ with h5py.File(sys.argv[1], "w", libver="latest") as f:
     for number in range(3):
         assert (m.path / f"v/{number}").read_bytes() == DATA[4 * number:4 * number + 4].tobytes()
     assert (m.path / "g/w/0").read_bytes() == np.arange(3.0).tobytes()
-    if h5py.version.hdf5_version_tuple < (1, 12, 0):
+    version = subprocess.run([CODECFS, "--version"], capture_output=True, text=True, check=True).stdout
+    if re.search(r"libhdf5 1\.(8|10)\.", version):
         with pytest.raises(OSError) as error:
             (m.path / ".zattrs").read_bytes()
         assert error.value.errno == errno.EPROTONOSUPPORT

@@ -21,6 +21,8 @@ from mounts import MountError, Mount, kill_workers, mounted, processes_of
 
 ARRAY = np.arange(64 * 1000, dtype="<i4").reshape(64, 1000)
 USER = 65534  # nobody: fusermount3 wants an entry in the table of users
+with_fail_points = pytest.mark.skipif(b"CODECFS_FAIL_POINT" not in pathlib.Path(CODECFS).read_bytes(),
+                                      reason="this program was built without tests, and so without fail points")
 EXHAUSTED = {errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
 
@@ -90,6 +92,7 @@ def mount_or_reason(source, path, fail_point):
         return log.read_text()
 
 
+@with_fail_points
 @pytest.mark.parametrize("kind", ["thread", "memory"])
 def test_each_creation_fails_once(source, tmp_path, kind):
     """What was acknowledged is there, and the daemon ends with 0, whichever of them fails."""
@@ -111,6 +114,7 @@ def test_each_creation_fails_once(source, tmp_path, kind):
     assert len(refused) < 20, refused
 
 
+@with_fail_points
 def test_no_thread_for_a_long_time(source, tmp_path):
     """Writers fail with the reason, and everything works when threads can be created again."""
     hits = 0
@@ -133,6 +137,7 @@ def run(*command, env=None, **more):
                           env={**os.environ, **(env or {})}, **more)
 
 
+@with_fail_points
 def test_commands_work_in_one_thread(source, tmp_path):
     zarr_copy = tmp_path / "a.zarr"
     zarr.save_group(str(zarr_copy), v=ARRAY, w=ARRAY[:8])
@@ -149,12 +154,14 @@ def test_commands_work_in_one_thread(source, tmp_path):
         assert np.array_equal(f["v"][:], ARRAY)
 
 
+@with_fail_points
 @pytest.mark.parametrize("kind, reason", [("process", "cannot start a process"), ("descriptor", "Too many open files")])
 def test_a_command_tells_what_ran_out(source, kind, reason):
     done = run("verify", source, env={"CODECFS_FAIL_POINT": f"{kind}:0"})
     assert done.returncode > 0 and reason in done.stderr and "killed" not in done.stderr and "damaged" not in done.stderr, done.stderr
 
 
+@with_fail_points
 def test_a_worker_that_cannot_be_replaced(source, tmp_path):
     """Its process was killed, and there can be no other for some time: an error, not damage, and then it works."""
     with mounted(source, tmp_path / "mnt", env={"CODECFS_FAIL_POINT": "process:1:3"}) as m:
