@@ -8,17 +8,27 @@ namespace codecfs::commands {
 namespace {
 
 constexpr char kMark[] = "dtype";
-constexpr char kBoolean[] = "bool";
+
+bool is_boolean_mark(const Attribute& attribute) { return attribute.name == kMark && *attribute.value == "bool"; }
 
 }  // namespace
 
+bool mark_booleans(Variable& variable) {
+  if (variable.type.kind != TypeKind::boolean || variable.unreadable_attributes ||
+      std::ranges::find(variable.attributes, kMark, &Attribute::name) != variable.attributes.end())
+    return false;
+  variable.attributes.push_back({kMark, Json("bool")});
+  return true;
+}
+
+bool unmark_booleans(Variable& variable) {
+  return variable.type.kind == TypeKind::boolean && std::erase_if(variable.attributes, is_boolean_mark) > 0;
+}
+
 bool number_booleans(Variable& variable) {
   if (variable.type.kind != TypeKind::boolean) return false;
-  const auto mark = std::ranges::find(variable.attributes, kMark, &Attribute::name);
-  if (mark == variable.attributes.end())
-    variable.attributes.push_back({kMark, Json(kBoolean)});
-  else if (*mark->value != kBoolean)
-    return false;
+  unmark_booleans(variable);
+  if (!mark_booleans(variable)) return false;
   variable.type.kind = TypeKind::signed_int;
   if (variable.fill_value->is_boolean()) variable.fill_value = variable.fill_value->get<bool>() ? 1 : 0;
   variable.is_fill_unmarked = true;
@@ -33,9 +43,8 @@ bool number_booleans_for_nczarr(Variable& variable) {
 }
 
 bool has_numbered_booleans(const Variable& variable) {
-  const auto mark = std::ranges::find(variable.attributes, kMark, &Attribute::name);
-  return variable.type.kind == TypeKind::signed_int && variable.type.size == 1 && mark != variable.attributes.end() &&
-         *mark->value == kBoolean;
+  return variable.type.kind == TypeKind::signed_int && variable.type.size == 1 &&
+         std::ranges::any_of(variable.attributes, is_boolean_mark);
 }
 
 }  // namespace codecfs::commands

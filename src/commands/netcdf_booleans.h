@@ -15,6 +15,13 @@ bool number_booleans(Variable& variable);
 /// missing data.
 bool number_booleans_for_nczarr(Variable& variable);
 
+/// For HDF5 files with dimensions that are not named as netCDF: booleans stay what h5py has for them, and xarray's
+/// attribute tells its readers by way of newer netCDF-C, which find bytes, that they are booleans. Returns whether it
+/// did: not if another attribute has that name.
+bool mark_booleans(Variable& variable);
+/// Takes the attribute from booleans, where it says nothing new.
+bool unmark_booleans(Variable& variable);
+
 /// Whether the variable has xarray's form.
 [[nodiscard]] bool has_numbered_booleans(const Variable& variable);
 

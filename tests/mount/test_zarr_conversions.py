@@ -250,10 +250,14 @@ def test_booleans_of_netcdf(tmp_path, version, form):
     chunk = tmp_path / "a.zarr/flag" / ("2.0" if version == 2 else "c/2/0")
     chunk.write_bytes(zlib.compress(b"\1\0") if version == 2 and form == "nc" else b"\1\0")
     assert "1 element differs" in run("compare", tmp_path / "a.zarr", made, code=2)
-    # In HDF5 files of other names they stay what h5py takes for booleans.
+    # In HDF5 files of other names they stay what h5py takes for booleans, and xarray is told by its attribute.
     run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as f:
-        assert f["set"].dtype == bool and f["set"][1].all() and "dtype" not in f["set"].attrs
+        assert f["set"].dtype == bool and f["set"][1].all() and f["set"].attrs["dtype"] in ("bool", b"bool")
+    run("compare", tmp_path / "a.zarr", tmp_path / "b.h5")
+    run("convert", tmp_path / "b.h5", tmp_path / "back.zarr")
+    back = zarr.open_group(str(tmp_path / "back.zarr"), "r")["set"]
+    assert back.dtype == bool and "dtype" not in back.attrs and back.attrs["units"] == "1"
 
 
 @pytest.mark.parametrize("form", ["zarr", "zip", "nczarr"])

@@ -106,7 +106,8 @@ def read_hdf5(path, attributes_too=True):
             elif isinstance(item, h5py.Datatype):
                 found[name] = (attributes(item), str(item.dtype))
             else:
-                found[name] = (attributes(item), value(item[()], item.dtype), item.fillvalue, item.maxshape)
+                found[name] = (attributes(item), value(item[()], item.dtype), item.fillvalue,
+                               tuple(most if length else None for length, most in zip(item.shape or (), item.maxshape or ())))
         return found
 
     with h5py.File(path, "r") as f:
