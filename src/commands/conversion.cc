@@ -131,6 +131,7 @@ Result<> Conversion::copy_member(TreeFiles::Ino from, const Directory& to, const
 }
 
 Result<> Conversion::copy_directory(TreeFiles::Ino from, const Directory& to, const std::string& path) {
+  CODECFS_TRY(restore_types(from, to));
   bool has_attributes = false;
   bool is_listed = true;  // not ended by an error of a file in it
   const Result<> listed = from_.list(from, [&](const TreeFiles::Item& item) -> Result<> {

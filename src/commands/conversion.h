@@ -79,6 +79,7 @@ class Conversion {
   Result<uint64_t> longest_text(const NczarrLayout::Array& array);
   Result<> copy_texts(const Chunk& chunk);
   Result<> copy_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
+  Result<> restore_types(TreeFiles::Ino from, const Directory& to);
   Result<bool> note_link(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
   using Notes = std::map<std::string, JsonValue>;  // by file names
   Result<const Notes*> notes_of(TreeFiles::Ino group);

@@ -132,6 +132,27 @@ Json Conversion::note_for_copy(Json note, const std::string& path) const {
   return note;
 }
 
+/// Makes the committed types that are noted in a group, before variables that have them. A type that cannot be made is
+/// only a name less.
+Result<> Conversion::restore_types(TreeFiles::Ino from, const Directory& to) {
+  if (!to_.is_hdf5()) return {};
+  fs::MountContext& context = from_.filesystem().context();
+  const Result<fs::Place> place = context.nodes.at(from);
+  if (!place || place->node->kind != fs::NodeKind::group) return {};
+  const auto attributes = context.dataset.source().group_attributes(place->node->object);
+  if (!attributes) return {};  // an error of its own
+  const auto links = std::ranges::find(*attributes, kStoredLinks, &Attribute::name);
+  if (links == attributes->end()) return {};
+  const Json notes = parse_stored_links(links->value);
+  for (const auto& [key, note] : notes.items()) {
+    const std::string name = escape_name(key);
+    if (!note.contains(kNotedType) || from_.find(from, name)) continue;  // another member has its name by now
+    const Result<> made = to_.restore_link(to, name, print_json(note));
+    if (!made && !means_no_link(made.error().code)) return made;
+  }
+  return {};
+}
+
 /// Whether it is a link of which there is a note, from which an HDF5 file gets the link.
 Result<bool> Conversion::note_link(TreeFiles::Ino from, const Directory& to, const std::string& name,
                                    const std::string& path) {

@@ -214,6 +214,56 @@ def test_arrays_of_zarr_have_their_shape_as_maximum(tmp_path):
             f["long_chunk"][6] = 1
 
 
+@pytest.mark.parametrize("forms", [["zarr"], ["zarr3"], ["zip"], ["zarr", "zarr3"]])
+def test_committed_types_come_back(tmp_path, forms):
+    """netCDF-C finds the name of a variable's type among them; h5py tells which datasets share one."""
+    colours, pair = {"red": 0, "blue": 1}, np.dtype([("a", "<i4"), ("b", "<f8")])
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as f:
+        f.createDimension("x", 3)
+        colour = f.createEnumType("u1", "colour_t", colours)
+        kind = f.createCompoundType(pair, "pair_t")
+        f.createVariable("c", colour, ("x",))[:] = [0, 1, 0]
+        group = f.createGroup("g")
+        group.createEnumType("i2", "unused_t", {"one": 1})
+        group.createVariable("p", kind, ("x",))[:] = np.array([(1, 2), (3, 4), (5, 6)], pair)
+        group.createVariable("n", "i4", ("x",))[:] = 7
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["pair"], f["colour"] = pair, h5py.enum_dtype(colours, "u1")
+        f.create_dataset("p", (2,), dtype=f["pair"])
+        f.create_dataset("g/c", (2, 3), dtype=f["colour"], chunks=(1, 3), compression="gzip")[0] = 1
+        f["n"] = np.arange(3)
+    for name in "a.nc", "a.h5":
+        source = tmp_path / name
+        for form in forms:
+            convert("--format", form, source, tmp_path / f"{name}.{form}")
+            source = tmp_path / f"{name}.{form}"
+        convert(source, tmp_path / f"back_{name}")
+
+    def shown(path):
+        with netCDF4.Dataset(path) as f:
+            return {"enums": {n: t.enum_dict for n, t in f.enumtypes.items()}, "compounds": {n: t.dtype for n, t in f.cmptypes.items()},
+                    "inner": {n: t.enum_dict for n, t in f["g"].enumtypes.items()}, "c": f["c"].datatype.name, "p": f["g/p"].datatype.name,
+                    "values": [f["c"][:].tolist(), f["g/p"][:].tolist(), f["g/n"][:].tolist()]}
+    assert shown(tmp_path / "back_a.nc") == shown(tmp_path / "a.nc")
+    with h5py.File(tmp_path / "back_a.h5") as f:
+        for name, kind in {"p": "pair", "g/c": "colour"}.items():
+            committed = f[name].id.get_type()
+            assert committed.committed() and h5py.h5o.get_info(committed).addr == h5py.h5o.get_info(f[kind].id).addr, name
+        assert f["g/c"][...].tolist() == [[1] * 3, [0] * 3] and h5py.check_enum_dtype(f["g/c"].dtype) == colours
+        assert not f["n"].id.get_type().committed() and "_nc_hdf5_links" not in f.attrs and set(f) == {"pair", "colour", "p", "g", "n"}
+    if forms == ["zarr"]:  # what another program changed is no obstacle
+        path = tmp_path / "a.nc.zarr/.zattrs"
+        attributes = json.loads(path.read_text())
+        notes = json.loads(attributes["_nc_hdf5_links"])
+        notes.update({"pair_t": {"type": {"compound": -1}}, "c": notes["colour_t"], "g": notes["colour_t"], "odd": 5, "bad": {"type": []}})
+        attributes["_nc_hdf5_links"] = json.dumps(notes)
+        path.write_text(json.dumps(attributes))
+        (tmp_path / "a.nc.zarr/.zmetadata").unlink()
+        convert(tmp_path / "a.nc.zarr", tmp_path / "c.nc")
+        with h5py.File(tmp_path / "c.nc") as f:
+            assert set(f) == {"c", "colour_t", "g", "x"} and f["c"][...].tolist() == [0, 1, 0] and f["g/n"][...].tolist() == [7] * 3
+
+
 def test_what_a_new_file_gets_anyway_is_not_noted(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as f:
         f.attrs["title"], f.attrs["count"], f.attrs["ratio"], f.attrs["flag"], f.attrs["words"] = "a", 1, 2.5, True, ["a", "b"]

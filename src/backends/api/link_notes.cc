@@ -49,7 +49,7 @@ bool is_escape_noted(const Json& note) { return member(note, kEscaped) == Json(t
 
 Json escape_note() { return {{kEscaped, true}}; }
 
-bool is_of_link(const Json& note) { return note != escape_note(); }
+bool is_of_link(const Json& note) { return note != escape_note() && !note.contains(kNotedType); }
 
 std::vector<std::string> texts_of_note(const Json& note, const char* key) {
   const Json found = member(note, key);

@@ -12,6 +12,9 @@
 // and "link", the text of the symbolic link that a mount shows. Texts that are not UTF-8 are in base64, and the note
 // has "is_base64": true.
 //
+// A committed type, which is a member of a group, has a note with "type", which describes it as kStoredTypes does. New
+// variables of an equal type have this one. (netCDF-C finds the name of a variable's type in this way, too.)
+//
 // A note has "escaped": true if the key is the escaped form of the name in HDF5 (backends/api/names.h), which the store
 // could not have. Groups and variables with such a key have a note with this member alone.
 
@@ -27,6 +30,8 @@ namespace codecfs {
 
 /// A JSON object as text: the notes of a group by the keys of the links. xarray hides names that begin with "_nc".
 inline constexpr char kStoredLinks[] = "_nc_hdf5_links";
+/// The member of a note of a committed type.
+inline constexpr char kNotedType[] = "type";
 
 /// None if there are no notes. `notes`: their names are file names.
 std::optional<Attribute> stored_links(std::span<const Attribute> notes);
@@ -42,7 +47,7 @@ void note_escape(Json& note, const std::string& file_name);
 [[nodiscard]] bool is_escape_noted(const Json& note);
 /// Of a group or variable whose name is escaped.
 Json escape_note();
-/// Whether it is the note of a link, and not escape_note().
+/// Whether it is the note of a link, and not of a committed type, or escape_note().
 [[nodiscard]] bool is_of_link(const Json& note);
 
 /// The texts of the member `key` of such a note, one or two; empty if it has none, or is damaged.

@@ -5,12 +5,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "backends/api/names.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/tree_write.h"
+#include "backends/hdf5/metadata/type_notes.h"
 #include "model/json.h"
 
 namespace codecfs::hdf5 {
@@ -39,6 +43,18 @@ Result<Json> note_of(hid_t group, const Link& link, const std::string& shown) {
   }
 }
 
+/// The note of a committed type; none of other members, and of a type that JSON cannot describe.
+std::optional<Attribute> note_of_type(hid_t group, const Link& link) {
+  ObjectInfo info;
+  if (link.info.type != H5L_TYPE_HARD || !object_info_by_name(group, link.name.c_str(), info, H5P_DEFAULT) ||
+      info.type != H5O_TYPE_NAMED_DATATYPE)
+    return std::nullopt;
+  const Handle type(H5Topen2(group, link.name.c_str(), H5P_DEFAULT));
+  Json described = type ? describe_type(type.get()) : Json();
+  if (described.is_null()) return std::nullopt;
+  return Attribute{escape_name(netcdf_name(link.name)), Json{{kNotedType, std::move(described)}}};
+}
+
 /// Not to open the files of external links that a path passes.
 herr_t refuse_file(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
 
@@ -48,7 +64,9 @@ Result<std::vector<Attribute>> ObjectTree::link_notes(ObjectId group) {
   CODECFS_ASSIGN(const Handle handle, open_group(group));
   std::vector<Attribute> notes;
   Result<> made;
+  std::set<std::string> shown;
   CODECFS_TRY(for_each(group, [&](const Link& link, const Result<Entry>& entry) {
+    shown.insert(link.name);
     if (!made || !entry) return;
     if (entry->kind != EntryKind::symlink) {
       Json escape = Json::object();
@@ -66,6 +84,11 @@ Result<std::vector<Attribute>> ObjectTree::link_notes(ObjectId group) {
     notes.push_back({entry->name, *std::move(note)});
   }));
   CODECFS_TRY(made);
+  CODECFS_ASSIGN(const std::vector<Link> links, links_of(handle.get()));
+  for (const Link& link : links) {
+    if (shown.contains(link.name)) continue;
+    if (auto type = note_of_type(handle.get(), link)) notes.push_back(*std::move(type));
+  }
   return notes;
 }
 
@@ -74,6 +97,7 @@ Result<> TreeWriter::restore_link(ObjectId group, std::string_view name, std::st
   CODECFS_ASSIGN(const Handle parent, tree_.open_group(group));
   CODECFS_ASSIGN(const std::string link, tree_.new_link_name(group, name));
   CODECFS_TRY(file_.allow_change(note.size()));
+  if (json.contains(kNotedType)) return commit_type(group, parent.get(), link, json[kNotedType]);
   return make_noted_link(group, parent.get(), link, json);
 }
 
@@ -98,6 +122,31 @@ Result<> TreeWriter::make_noted_link(ObjectId group, hid_t parent, const std::st
     return made(H5Lcreate_soft(path.c_str(), parent, link.c_str(), properties.get(), H5P_DEFAULT));
   }
   return fail(EOPNOTSUPP, "what is noted of the link \"{}\" cannot be understood", as_utf8(link));
+}
+
+Result<> TreeWriter::commit_type(ObjectId group, hid_t parent, const std::string& link, const Json& described) {
+  const Handle made = make_described(described, takes_native_complex(parent));
+  if (!made) return fail(EOPNOTSUPP, "the type \"{}\" cannot be made from its description", as_utf8(link));
+  ObjectInfo info;
+  if (H5Lexists(parent, link.c_str(), H5P_DEFAULT) <= 0) {
+    if (H5Tcommit2(parent, link.c_str(), made.get(), link_properties(link).get(), H5P_DEFAULT, H5P_DEFAULT) < 0)
+      return done(Result<>(fail_library(EIO, "{}: committing the type \"{}\"", tree_.path(group), as_utf8(link))));
+    tree_.links_changed();
+  } else if (const Handle there(H5Topen2(parent, link.c_str(), H5P_DEFAULT));
+             !there || H5Tequal(there.get(), made.get()) <= 0) {
+    return fail(EEXIST, "{} has a member \"{}\"", tree_.path(group), as_utf8(link));
+  }
+  if (object_info_by_name(parent, link.c_str(), info, H5P_DEFAULT)) tree_.note_committed(info.address);
+  return done(Result<>());
+}
+
+Handle ObjectTree::committed_like(hid_t type) const {
+  for (const uint64_t address : committed_types_) {
+    Handle committed(open_object(file_, address));
+    if (committed && H5Iget_type(committed.get()) == H5I_DATATYPE && H5Tequal(committed.get(), type) > 0)
+      return committed;
+  }
+  return Handle();
 }
 
 /// The path of a noted soft link: as HDF5 had it, or where that leads nowhere, as names of this file are others, the

@@ -109,6 +109,10 @@ class ObjectTree {
   void removed(ObjectId object);
   void moved(ObjectId object, ObjectId group, std::string link_name);
   void links_changed();
+  /// A committed type that was made of a note (link_notes.cc).
+  void note_committed(uint64_t address) { committed_types_.push_back(address); }
+  /// The first of these that is equal; invalid if there is none.
+  [[nodiscard]] Handle committed_like(hid_t type) const;
   /// Determines the paths of objects with several links.
   void find_places();
 
@@ -144,7 +148,8 @@ class ObjectTree {
 
   OutlineOf outline_of_;  // during overview()
   std::vector<TreeNode> nodes_;
-  std::vector<uint64_t> member_counts_;  // for each of them, how many are in it and not gone
+  std::vector<uint64_t> member_counts_;    // for each of them, how many are in it and not gone
+  std::vector<uint64_t> committed_types_;  // addresses
   std::unique_ptr<NodeJournal> journal_;
   std::unordered_map<uint64_t, ObjectId> numbers_;             // by address
   std::optional<std::unordered_map<uint64_t, Place>> places_;  // of groups and of objects with several links

@@ -60,6 +60,8 @@ class TreeWriter {
 
   /// Converts a target, of file names, to the path that HDF5 stores.
   Result<std::string> link_target(ObjectId group, std::string_view target) const;
+  /// Does nothing if an equal one is there, as in a conversion that is resumed.
+  Result<> commit_type(ObjectId group, hid_t parent, const std::string& link, const Json& described);
   Result<> make_noted_link(ObjectId group, hid_t parent, const std::string& link, const Json& note);
   [[nodiscard]] Result<std::string> soft_path(ObjectId group, hid_t parent, const std::string& path,
                                               const Json& note) const;

@@ -194,6 +194,8 @@ Result<TreeWriter::NewDataset> TreeWriter::prepare(ObjectId group, std::string_v
   CODECFS_ASSIGN(made.link, place_for_variable(group, name, made.replaced));
   CODECFS_ASSIGN(made.type, make_type(variable.type, variable.object_codec, variable.zarr3_type));
   if (noted.type) made.type = std::move(noted.type);
+  // A variable of netCDF-C has its own copy of the type.
+  if (Handle committed = netcdf_ ? Handle() : tree_.committed_like(made.type.get())) made.type = std::move(committed);
   CODECFS_ASSIGN(made.space, noted.is_empty ? Handle(H5Screate(H5S_NULL)) : make_space(variable));
   CODECFS_ASSIGN(made.properties, make_properties(made.type.get(), variable, noted.is_empty, made.chain));
 
