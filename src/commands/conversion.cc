@@ -130,10 +130,24 @@ Result<> Conversion::copy_member(TreeFiles::Ino from, const Directory& to, const
   return made ? to_.remove_directory(to, *made, new_name) : Result<>();
 }
 
+/// A new variable uses the dimensions that its group or one above has by then. So those that define one come first,
+/// then other variables, then groups.
+int Conversion::place_in_order(const std::string& path) {
+  if (variables_.empty())
+    for (const InfoNode& node : info_.nodes)
+      if (node.variable && node.variable->facts) variables_.emplace("/" + node.path, node.variable->facts.get());
+  const auto found = variables_.find(path);
+  if (found == variables_.end()) return 2;
+  const Variable& facts = *found->second;
+  const bool defines = facts.grid.rank() == 1 && facts.dimensions && path.ends_with("/" + facts.dimensions->front());
+  return defines ? 0 : 1;
+}
+
 Result<> Conversion::copy_directory(TreeFiles::Ino from, const Directory& to, const std::string& path) {
   CODECFS_TRY(restore_types(from, to));
   bool has_attributes = false;
-  bool is_listed = true;  // not ended by an error of a file in it
+  bool is_listed = true;               // not ended by an error of a file in it
+  std::vector<TreeFiles::Item> later;  // groups and variables whose order matters
   const Result<> listed = from_.list(from, [&](const TreeFiles::Item& item) -> Result<> {
     const Result<> copied = [&]() -> Result<> {
       if (interrupted) return fail(ECANCELED, "interrupted");
@@ -141,6 +155,10 @@ Result<> Conversion::copy_directory(TreeFiles::Ino from, const Directory& to, co
       const bool is_member = item.type == S_IFDIR || item.type == S_IFLNK;
       if (is_member && omissions_.covers(item_path)) return {};
       if (item.type == S_IFLNK) return copy_link(from, to, item.name, item_path);
+      if (item.type == S_IFDIR && as_netcdf_) {
+        later.push_back(item);
+        return {};
+      }
       if (item.type == S_IFDIR) return copy_member(from, to, item.name, item_path);
       if (item.name == "_Filter" || item.name == "_Codecs") return {};
       if (nczarr_ != nullptr && item.name == ".zarray") return copy_nczarr_array(from, to, path);
@@ -162,6 +180,13 @@ Result<> Conversion::copy_directory(TreeFiles::Ino from, const Directory& to, co
     return copied;
   });
   if (!listed && is_listed) return blame(Blame::source, listed.error());
+  if (listed) {
+    std::ranges::stable_sort(later, {}, [&](const auto& item) { return place_in_order(path + "/" + item.name); });
+    for (const TreeFiles::Item& item : later) {
+      if (interrupted) return fail(ECANCELED, "interrupted");
+      CODECFS_TRY(copy_member(from, to, item.name, path + "/" + item.name));
+    }
+  }
   if (listed && nczarr_ != nullptr && nczarr_->variable(path) == nullptr) return write_nczarr_group(to, path);
   return listed;
 }

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/progress_reporter.h"
@@ -62,6 +63,7 @@ class Conversion {
   std::unexpected<Error> blame(Blame whom, Error error);
   Result<std::string> name_in_copy(TreeFiles::Ino from, const std::string& name, const std::string& path);
   Result<> copy_member(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
+  int place_in_order(const std::string& path);
   Result<> copy_directory(TreeFiles::Ino from, const Directory& to, const std::string& path);
   Result<> read_text(TreeFiles::Ino file, std::string& text);
   Result<bool> copy_attributes_first(TreeFiles::Ino from, const Directory& to, const std::string& path);
@@ -100,8 +102,9 @@ class Conversion {
   ProgressReporter& progress_;
   const NczarrLayout* const nczarr_;
   const bool as_netcdf_;
-  Blame blame_ = Blame::conversion;  // of the error that is being returned
-  std::set<std::string> copied_;     // paths of variables and groups
+  std::unordered_map<std::string, const Variable*> variables_;  // by path; for place_in_order()
+  Blame blame_ = Blame::conversion;                             // of the error that is being returned
+  std::set<std::string> copied_;                                // paths of variables and groups
   /// NCZarr: the members of each group that were made.
   struct Members {
     std::vector<std::string> arrays;

@@ -214,6 +214,38 @@ def test_arrays_of_zarr_have_their_shape_as_maximum(tmp_path):
             f["long_chunk"][6] = 1
 
 
+@pytest.mark.parametrize("form", ["zarr", "zarr3"])
+def test_groups_use_the_dimensions_above_them(tmp_path, form):
+    """Unless they have a variable of that name themselves, whatever the names sort like. netCDF4 tells whose they are."""
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as f:
+        for name, length in {"time": None, "x": 4}.items():
+            f.createDimension(name, length)
+            f.createVariable(name, "f8", (name,))[:] = np.arange(length or 5)
+        group = f.createGroup("a")
+        group.createVariable("v", "i4", ("time", "x"))[:] = np.ones((5, 4))
+        own = f.createGroup("own")
+        own.createDimension("x", 4)
+        own.createVariable("before_x", "i4", ("time", "x"))[:] = np.ones((5, 4))
+        own.createVariable("x", "f8", ("x",))[:] = np.arange(4) * 10
+        own.createGroup("a").createVariable("w", "i4", ("x",))[:] = 1
+        other = f.createGroup("other")
+        other.createDimension("x", 3)
+        other.createVariable("v", "i2", ("x",))[:] = 1
+    convert("--format", form, tmp_path / "a.nc", tmp_path / "a.zarr")
+    convert(tmp_path / "a.zarr", tmp_path / "b.nc")
+
+    def owners(group):
+        found = {group.path: sorted(group.dimensions)}
+        for name, variable in group.variables.items():
+            found[f"{group.path}/{name}"] = [(d.name, d.group().path, len(d), d.isunlimited()) for d in variable.get_dims()]
+        for inner in group.groups.values():
+            found.update(owners(inner))
+        return found
+    with netCDF4.Dataset(tmp_path / "a.nc") as a, netCDF4.Dataset(tmp_path / "b.nc") as b:
+        assert owners(a) == owners(b)
+        assert b["own/x"][:].tolist() == [0, 10, 20, 30]
+
+
 @pytest.mark.parametrize("forms", [["zarr"], ["zarr3"], ["zip"], ["zarr", "zarr3"]])
 def test_committed_types_come_back(tmp_path, forms):
     """netCDF-C finds the name of a variable's type among them; h5py tells which datasets share one."""
