@@ -1,5 +1,6 @@
 #include "base/threads.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <new>
@@ -32,6 +33,11 @@ Result<std::jthread> start_thread(std::function<void(const std::stop_token&)> ru
               error.code().message());
 } catch (const std::bad_alloc&) {
   return fail(ENOMEM, "no memory for a thread");
+}
+
+size_t core_count() {
+  static const size_t count = std::max(1U, std::thread::hardware_concurrency());
+  return count;
 }
 
 void run_in_threads(size_t threads, const std::function<void()>& work) {
