@@ -433,8 +433,6 @@ void end_step() {
 }
 
 uint32_t current_step() { return step.culprit; }
-void join_step(uint32_t culprit) { step.culprit = culprit; }
-
 JoinedStep::JoinedStep(uint32_t culprit) : before_(step.culprit) { step.culprit = culprit; }
 JoinedStep::~JoinedStep() { step.culprit = before_; }
 

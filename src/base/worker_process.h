@@ -89,8 +89,6 @@ void begin_step(uint32_t culprit, unsigned seconds, const std::atomic<uint64_t>*
 void end_step();
 /// What was given to begin_step() in this thread; 0: none.
 [[nodiscard]] uint32_t current_step();
-/// In a thread that takes part in the step of another one.
-void join_step(uint32_t culprit);
 /// During its lifetime, the calling thread takes part in the step of another one.
 class [[nodiscard]] JoinedStep {
  public:
