@@ -9,7 +9,7 @@
 
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/chunk_listing.h"
-#include "backends/zarr/source/parallel_files.h"
+#include "base/parallel.h"
 #include "model/limits.h"
 
 namespace codecfs::zarr {
@@ -99,8 +99,8 @@ Result<> ShardWriter::write_shards() {
     failure_.reset();
     for (const auto& [key, shard] : being_written_) keys.push_back(key);
   }
-  CODECFS_TRY(make_at_once(keys.size(), writer_.shared() != nullptr ? kWritesAtOnce : 1,
-                           [&](size_t i) { return write_next(keys[i]); }));
+  CODECFS_TRY(parallel_for(keys.size(), {.threads = writer_.shared() != nullptr ? kWritesAtOnce : 1},
+                           [&](uint64_t i) { return write_next(keys[i]); }));
   const LockGuard lock(mutex_);
   if (failure_) return std::unexpected(*failure_);
   return {};
