@@ -16,8 +16,4 @@ Result<std::jthread> start_thread(std::function<void(const std::stop_token&)> ru
 /// Threads that can run at a time, at least 1.
 size_t core_count();
 
-/// Calls `work` in this thread and in at most `threads` - 1 others, in fewer if no more can be created, and returns
-/// when all calls have returned. If some threw, throws the first exception.
-void run_in_threads(size_t threads, const std::function<void()>& work);
-
 }  // namespace codecfs
