@@ -129,6 +129,7 @@ class ParallelLoop {
 class NewThreads : public Helpers {
  public:
   void help(size_t count, const std::function<void()>& work) override {
+    threads_.reserve(count);  // a thread that was started is never lost
     while (threads_.size() < count) {
       Result<std::jthread> started = start_thread([work](const std::stop_token&) { work(); });
       if (!started) return;

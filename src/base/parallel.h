@@ -13,8 +13,8 @@
 // - If no more threads can be created, fewer take part, down to the calling thread alone.
 // - Once `cancelled` returns true, no further call begins, and the error is ECANCELED.
 //
-// The other threads work for the calling one: its Interruption is theirs, and so is its step (base/worker_process.h).
-// Its Helpers are not.
+// The other threads work for the calling one: its Interruption is theirs, and so is its step (base/worker_process.h),
+// but not its Helpers.
 
 #include <cstddef>
 #include <cstdint>

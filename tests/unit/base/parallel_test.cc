@@ -390,6 +390,49 @@ TEST(ParallelForEach, AnErrorOfTheNumbersEndsTheLoop) {
     }
 }
 
+TEST(ParallelForEach, NoThreadAsksForNumbersAfterAnException) {
+  // The helper asks while the loop does not know of the exception yet: its text, which becomes the loop's error, is not
+  // there before the helper has returned.
+  std::atomic<bool> thrown = false;
+  std::atomic<bool> returned = false;
+  class AsksThen : public SomeThreads {
+   public:
+    AsksThen(std::atomic<bool>& thrown, std::atomic<bool>& returned)
+        : SomeThreads(1), thrown_(thrown), returned_(returned) {}
+    void help(size_t count, const std::function<void()>& work) override {
+      SomeThreads::help(count, [this, work] {
+        while (!thrown_) std::this_thread::yield();
+        work();
+        returned_ = true;
+      });
+    }
+
+   private:
+    std::atomic<bool>& thrown_;
+    std::atomic<bool>& returned_;
+  } helper(thrown, returned);
+  struct SlowText : std::exception {
+    explicit SlowText(const std::atomic<bool>& is_ready) : is_ready(is_ready) {}
+    [[nodiscard]] const char* what() const noexcept override {
+      while (!is_ready) std::this_thread::yield();
+      return "no list";
+    }
+    const std::atomic<bool>& is_ready;
+  };
+  std::atomic<int> asked = 0;
+  const auto next = [&]() -> Result<std::optional<uint64_t>> {
+    if (++asked > 1) return std::nullopt;
+    thrown = true;
+    throw SlowText(returned);
+  };
+  const Result<> done =
+      parallel_for_each(next, {.helpers = &helper}, [](uint64_t) -> Result<> { return fail(EINVAL, "was called"); });
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, EIO);
+  EXPECT_TRUE(done.error().reason.contains("no list")) << done.error().reason;
+  EXPECT_EQ(asked, 1);
+}
+
 TEST(ParallelForEach, CanBeCancelled) {
   for (const size_t threads : {1, 4}) {
     Source source{.count = 1'000'000};
