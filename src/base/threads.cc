@@ -33,9 +33,6 @@ Result<std::jthread> start_thread(std::function<void(const std::stop_token&)> ru
   return fail(ENOMEM, "no memory for a thread");
 }
 
-size_t core_count() {
-  static const size_t count = std::max(1U, std::thread::hardware_concurrency());
-  return count;
-}
+size_t core_count() { return std::max(1U, std::thread::hardware_concurrency()); }
 
 }  // namespace codecfs

@@ -13,7 +13,8 @@ namespace codecfs {
 /// and is logged: functions that must go on catch it themselves.
 Result<std::jthread> start_thread(std::function<void(const std::stop_token&)> run);
 
-/// Threads that can run at a time, at least 1.
+/// Cores that can be used now, at least 1: those of the system or, as some C libraries count, those that this thread
+/// may use. Asks the system at each call.
 size_t core_count();
 
 }  // namespace codecfs

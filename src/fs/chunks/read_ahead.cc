@@ -246,12 +246,13 @@ void ReadAhead::soon(std::function<void()> work) {
 }
 
 void ReadAhead::help(size_t count, const std::function<void()>& work) {
+  static const size_t cores = core_count();  // asking takes long beside the decoding of a block
   const LockGuard lock(mutex_);
   if (!have_threads()) return;
   const size_t busy = working_ + tasks_.size() + background_.size();
   if (busy >= threads_.size()) return;
   // There may be more threads than cores, as they wait.
-  const size_t asked = std::min({count, core_count() - 1, threads_.size() - busy});
+  const size_t asked = std::min({count, cores - 1, threads_.size() - busy});
   background_.insert(background_.end(), asked, Background{work, false});
   work_.notify_all();
 }
