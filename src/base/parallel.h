@@ -48,8 +48,8 @@ struct ParallelOptions {
 /// Calls `work` with all numbers below `count`. One thread alone takes them in ascending order.
 Result<> parallel_for(uint64_t count, const ParallelOptions& options, const std::function<Result<>(uint64_t)>& work);
 
-/// The same for the numbers that `next` returns, until it returns none or an error, which is one of the loop. One
-/// thread at a time calls `cancelled` and `next`.
+/// Calls `work` with the numbers that `next` returns. After `next` has returned none, has failed, which is an error of
+/// the loop, or has thrown, it is not called again. One thread at a time calls `cancelled` and `next`.
 Result<> parallel_for_each(const std::function<Result<std::optional<uint64_t>>()>& next, const ParallelOptions& options,
                            const std::function<Result<>(uint64_t)>& work);
 

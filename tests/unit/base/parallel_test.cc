@@ -139,6 +139,25 @@ TEST(Parallel, WithoutMoreThreadsThoseThatThereAreDoAll) {
   FailPoints::disarm();
 }
 
+TEST(Parallel, LoopsCanBeNested) {
+  for (const int passed : {0, 3, 1000}) {  // threads
+    FailPoints::arm(FailPoint::thread, passed);
+    std::vector<std::atomic<int>> calls(30 * 20);
+    const auto row = [&](uint64_t i) {
+      return parallel_for(20, {.threads = 4}, [&](uint64_t j) -> Result<> {
+        ++calls[i * 20 + j];
+        if (i == 29 && j == 19) return fail(ENOSPC, "the last one");
+        return {};
+      });
+    };
+    const Result<> done = parallel_for(30, {.threads = 4}, row);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().reason, "the last one");
+    EXPECT_EQ(std::vector<int>(calls.begin(), calls.end()), std::vector<int>(30 * 20, 1)) << passed;
+  }
+  FailPoints::disarm();
+}
+
 TEST(Parallel, AnErrorEndsTheLoop) {
   for (const size_t threads : {1, 4}) {
     std::atomic<uint64_t> calls = 0;
