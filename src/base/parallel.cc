@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fail_points.h"
 #include "base/interruption.h"
 #include "base/mutex.h"
 #include "base/threads.h"
@@ -150,18 +151,21 @@ size_t others_for(uint64_t count, const ParallelOptions& options) {
   return static_cast<size_t>(std::max<uint64_t>(threads, 1) - 1);
 }
 
+Result<> run_alone(uint64_t count, const Next* next, const ParallelOptions& options, const Work& work) {
+  ParallelLoop loop(count, next, options, work);
+  loop.take_part();
+  return loop.finish();
+}
+
 Result<> run(uint64_t count, const Next* next, const ParallelOptions& options, const Work& work) {
   const size_t others = others_for(count, options);
-  if (others == 0) {
-    ParallelLoop loop(count, next, options, work);
-    loop.take_part();
-    return loop.finish();
-  }
+  if (others == 0) return run_alone(count, next, options, work);
   std::shared_ptr<ParallelLoop> loop;
   try {
+    FailPoints::allocate();
     loop = std::make_shared<ParallelLoop>(count, next, options, work);
   } catch (const std::bad_alloc&) {
-    return std::unexpected(Error{ENOMEM, "out of memory"});
+    return run_alone(count, next, options, work);
   }
   NewThreads new_threads;
   Helpers& helpers = options.helpers != nullptr ? *options.helpers : new_threads;

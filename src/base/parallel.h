@@ -10,7 +10,8 @@
 // - After an error no further call begins. The loop returns the error that occurred first, not that of the lowest
 //   number.
 // - An exception is an error: std::bad_alloc is ENOMEM, others are EIO with their text. None leaves the loop.
-// - If no more threads can be created, fewer take part, down to the calling thread alone.
+// - If no more threads can be created, or there is no memory for them, fewer take part, down to the calling thread
+// alone.
 // - Once `cancelled` returns true, no further call begins, and the error is ECANCELED.
 //
 // The other threads work for the calling one: its Interruption is theirs, and so is its step (base/worker_process.h),

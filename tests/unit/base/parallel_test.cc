@@ -139,6 +139,15 @@ TEST(Parallel, WithoutMoreThreadsThoseThatThereAreDoAll) {
   FailPoints::disarm();
 }
 
+TEST(Parallel, WithoutMemoryForMoreThreadsTheCallerDoesAll) {
+  FailPoints::arm(FailPoint::memory, 0);
+  EXPECT_EQ(threads_of(100, {.threads = 4}), only_this_one());
+  SomeThreads helpers(4);
+  EXPECT_EQ(threads_of(100, {.helpers = &helpers}), only_this_one());
+  EXPECT_EQ(calls_of_each(100, {.threads = 4}), std::vector<int>(100, 1));
+  FailPoints::disarm();
+}
+
 TEST(Parallel, LoopsCanBeNested) {
   for (const int passed : {0, 3, 1000}) {  // threads
     FailPoints::arm(FailPoint::thread, passed);
