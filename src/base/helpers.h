@@ -2,7 +2,7 @@
 // Idle threads that take part in one piece of work, such as the blocks of a large chunk.
 //
 // The function that begins the work knows of threads (a mount's); the function that can divide it is many floors below.
-// So the first opens a Helpers::Scope in its thread, and the second calls for_each_with_help().
+// So the first opens a Helpers::Scope in its thread, and the second gives Helpers::current() to parallel_for().
 
 #include <cstddef>
 #include <functional>
@@ -37,9 +37,5 @@ class Helpers {
  private:
   static inline thread_local Helpers* current_ = nullptr;
 };
-
-/// Calls `work` for all numbers below `count`, once each, in this thread and in its helpers, and returns when all calls
-/// have returned. If some threw, throws one of their exceptions.
-void for_each_with_help(size_t count, const std::function<void(size_t number)>& work);
 
 }  // namespace codecfs

@@ -1,15 +1,14 @@
 #include "base/threads.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <new>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "base/fail_points.h"
 #include "base/log.h"
-#include "base/mutex.h"
 
 namespace codecfs {
 
@@ -34,30 +33,6 @@ Result<std::jthread> start_thread(std::function<void(const std::stop_token&)> ru
   return fail(ENOMEM, "no memory for a thread");
 }
 
-void run_in_threads(size_t threads, const std::function<void()>& work) {
-  Mutex mutex;
-  std::exception_ptr thrown;
-  const auto guarded = [&] {
-    try {
-      work();
-    } catch (...) {
-      const LockGuard lock(mutex);
-      if (!thrown) thrown = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    try {
-      for (size_t i = 1; i < threads; ++i) {
-        Result<std::jthread> started = start_thread([&](const std::stop_token&) { guarded(); });
-        if (!started) break;
-        others.push_back(*std::move(started));
-      }
-    } catch (const std::bad_alloc&) {  // the others do it
-    }
-    guarded();
-  }
-  if (thrown) std::rethrow_exception(thrown);
-}
+size_t core_count() { return std::max(1U, std::thread::hardware_concurrency()); }
 
 }  // namespace codecfs

@@ -13,8 +13,8 @@ namespace codecfs {
 /// and is logged: functions that must go on catch it themselves.
 Result<std::jthread> start_thread(std::function<void(const std::stop_token&)> run);
 
-/// Calls `work` in this thread and in at most `threads` - 1 others, in fewer if no more can be created, and returns
-/// when all calls have returned. If some threw, throws the first exception.
-void run_in_threads(size_t threads, const std::function<void()>& work);
+/// Cores that can be used now, at least 1: those of the system or, as some C libraries count, those that this thread
+/// may use. Asks the system at each call.
+size_t core_count();
 
 }  // namespace codecfs

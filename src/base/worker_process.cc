@@ -433,7 +433,8 @@ void end_step() {
 }
 
 uint32_t current_step() { return step.culprit; }
-void join_step(uint32_t culprit) { step.culprit = culprit; }
+JoinedStep::JoinedStep(uint32_t culprit) : before_(step.culprit) { step.culprit = culprit; }
+JoinedStep::~JoinedStep() { step.culprit = before_; }
 
 LibraryCode::LibraryCode(const char* library, unsigned seconds) : outer_(step.library) {
   if (trace_of_worker == nullptr || outer_ != nullptr) return;

@@ -89,8 +89,17 @@ void begin_step(uint32_t culprit, unsigned seconds, const std::atomic<uint64_t>*
 void end_step();
 /// What was given to begin_step() in this thread; 0: none.
 [[nodiscard]] uint32_t current_step();
-/// In a thread that takes part in the step of another one.
-void join_step(uint32_t culprit);
+/// During its lifetime, the calling thread takes part in the step of another one.
+class [[nodiscard]] JoinedStep {
+ public:
+  explicit JoinedStep(uint32_t culprit);
+  ~JoinedStep();
+  JoinedStep(const JoinedStep&) = delete;
+  JoinedStep& operator=(const JoinedStep&) = delete;
+
+ private:
+  const uint32_t before_;
+};
 /// The limit of this thread's step begins anew, and is longer from now on.
 void extend_step(unsigned more_seconds);
 /// Records which object of the input is accessed. Makes no system call.

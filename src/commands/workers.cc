@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <csignal>
-#include <new>
-#include <optional>
-#include <thread>
 #include <vector>
 
 #include "base/interruption.h"
-#include "base/mutex.h"
+#include "base/parallel.h"
 #include "base/threads.h"
 
 namespace codecfs::commands {
@@ -23,31 +20,11 @@ void catch_signals() {
 }
 
 Result<> in_parallel(uint64_t count, const std::function<Result<>(uint64_t number)>& work, size_t at_least) {
-  std::atomic<uint64_t> next = 0;
-  std::atomic<bool> failed = false;
-  Mutex mutex;
-  std::optional<Error> first;
   const Interruption::Check check = [] { return interrupted.load(); };
-  const auto run = [&] {
-    const Interruption::Scope scope(&check);
-    for (uint64_t number = 0; !failed && (number = next++) < count;) {
-      Result<> done;
-      try {
-        done = interrupted ? Result<>(fail(ECANCELED, "interrupted")) : work(number);
-      } catch (const std::bad_alloc&) {
-        done = fail(ENOMEM, "out of memory");
-      }
-      if (done) continue;
-      if (interrupted && done.error().code == EINTR) done = fail(ECANCELED, "interrupted");
-      const LockGuard lock(mutex);
-      if (!first) first = done.error();
-      failed = true;
-    }
-  };
-  const uint64_t cores = std::max(1U, std::thread::hardware_concurrency());
-  run_in_threads(std::min(std::max<uint64_t>(cores, at_least), count), run);
-  if (first) return std::unexpected(*first);
-  return {};
+  const Interruption::Scope scope(&check);
+  Result<> done = parallel_for(count, {.threads = std::max(core_count(), at_least), .cancelled = check}, work);
+  if (!done && done.error().code == EINTR && interrupted) return fail(ECANCELED, "interrupted");
+  return done;
 }
 
 Result<> read_in_parallel(Source& source, std::span<const ChunkToRead> chunks,

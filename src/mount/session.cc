@@ -23,6 +23,7 @@
 #include "backends/api/source.h"
 #include "base/interruptible_sleep.h"
 #include "base/log.h"
+#include "base/threads.h"
 #include "base/unique_fd.h"
 #include "fs/filesystem.h"
 #include "fs/kernel/fuse_version.h"
@@ -359,7 +360,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& 
   const auto reads = static_cast<unsigned>(filesystem.context().dataset.source().reads_at_once());
   const unsigned threads = options.threads != 0
                                ? options.threads
-                               : std::max({8U, reads == 0 ? 0 : reads + kWaiting, std::thread::hardware_concurrency()});
+                               : std::max({8U, reads == 0 ? 0 : reads + kWaiting, static_cast<unsigned>(core_count())});
   if (reads != 0) mount.device = fuse_session_fd(session.get());
   fuse_loop_cfg_set_max_threads(config.get(), threads);
   fuse_loop_cfg_set_idle_threads(config.get(), threads);

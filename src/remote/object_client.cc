@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "base/interruption.h"
 #include "base/log.h"
 #include "remote/absence_check.h"
 #include "remote/object_requests.h"
@@ -209,6 +210,7 @@ class RealClient final : public ObjectClient {
   /// After a refusal: the ETag of the object if it has this content. An attempt whose answer was lost may have been the
   /// one that changed it; libcurl repeats some itself, when a connection that was used before has ended.
   Result<std::optional<std::string>> etag_if_stored(const std::string& key, Bytes content, bool is_repeated) {
+    const Interruption::Scope scope(nullptr);  // an interrupted change would count as refused
     auto now = get(key, ObjectRange{0, 1}, 1, {});
     if (!now && is_repeated) return pass_on(now);
     if (!now || !*now) return std::nullopt;

@@ -14,9 +14,9 @@
 #include "backends/api/source_format.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/hierarchy.h"
+#include "base/parallel.h"
 #include "base/text_hash.h"
 #include "remote/object_file.h"
-#include "remote/parallel_requests.h"
 
 namespace codecfs::folder {
 namespace {
@@ -116,11 +116,12 @@ Result<EntryKind> BucketFiles::kind_of_directory(const std::string& key) const {
     if (known->kind != EntryKind::folder || Clock::now() - known->made < kLifetime) return known->kind;
   constexpr std::array kFiles{zarr::kZarr3File, zarr::kArrayFile, zarr::kGroupFile};
   std::array<Result<std::optional<remote::ObjectPart>>, kFiles.size()> parts;
-  remote::run_in_parallel(kFiles.size(), kFiles.size(), [&](size_t i) {
-    parts.at(i) = place_.client->get(prefix_of(key) + kFiles.at(i), std::nullopt, zarr::kMaxMetadataBytes, {});
-  });
-  for (const auto& part : parts)
-    if (!part && part.error().code != EFBIG) return std::unexpected(part.error());
+  CODECFS_TRY(parallel_for(kFiles.size(), {.threads = kFiles.size()}, [&](uint64_t i) -> Result<> {
+    auto part = place_.client->get(prefix_of(key) + kFiles.at(i), std::nullopt, zarr::kMaxMetadataBytes, {});
+    if (!part && part.error().code != EFBIG) return pass_on(part);
+    parts.at(i) = std::move(part);
+    return {};
+  }));
   const auto has = [](const auto& part) { return !part || part->has_value(); };
   EntryKind kind = EntryKind::folder;
   if (parts[0] && *parts[0]) {
@@ -168,13 +169,15 @@ Result<BucketFiles::ListingPtr> BucketFiles::request_listing(const std::string& 
     token = page.next;
   } while (!token.empty());
   const std::vector<std::string> names(directories.begin(), directories.end());
-  std::vector<Result<Found>> found(names.size());
-  remote::run_in_parallel(names.size(), kAtOnce,
-                          [&](size_t i) { found[i] = found_directory(join(directory, names[i])); });
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (!found[i]) return pass_on(found[i]);
-    listing->names.insert_or_assign(names[i], *found[i]);  // an object of the same name is hidden
-  }
+  std::vector<Found> found(names.size());
+  const ParallelOptions options{.threads = kAtOnce,
+                                .memory_reason = fmt::format("{}: no memory to list it", path_of(directory))};
+  CODECFS_TRY(parallel_for(names.size(), options, [&](uint64_t i) -> Result<> {
+    CODECFS_ASSIGN(found[i], found_directory(join(directory, names[i])));
+    return {};
+  }));
+  for (size_t i = 0; i < names.size(); ++i)
+    listing->names.insert_or_assign(names[i], found[i]);  // an object of the same name is hidden
   listing->made = Clock::now();
   listings_.put(directory, listing);
   return listing;

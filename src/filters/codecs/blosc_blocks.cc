@@ -23,7 +23,7 @@
 
 #include "base/endian.h"
 #include "base/helpers.h"
-#include "base/mutex.h"
+#include "base/parallel.h"
 #include "filters/codecs/byte_planes.h"
 #include "filters/codecs/zstd_frames.h"
 
@@ -105,17 +105,13 @@ Result<bool> in_parts(size_t blocks, bool with_help, const std::function<Result<
   if (!with_help) return decode(0, blocks);
   const size_t parts = std::min(blocks, kMostParts);
   std::atomic<bool> is_good = true;
-  Mutex mutex;
-  Result<bool> result = true;
-  for_each_with_help(parts, [&](size_t part) {
-    if (!is_good) return;
-    Result<bool> is_decoded = decode(blocks * part / parts, blocks * (part + 1) / parts);
-    if (is_decoded && *is_decoded) return;
-    const LockGuard lock(mutex);
-    if (is_good) result = std::move(is_decoded);
-    is_good = false;
-  });
-  return result;
+  CODECFS_TRY(parallel_for(parts, {.helpers = Helpers::current()}, [&](uint64_t part) -> Result<> {
+    if (!is_good) return {};
+    CODECFS_ASSIGN(const bool is_decoded, decode(blocks * part / parts, blocks * (part + 1) / parts));
+    if (!is_decoded) is_good = false;
+    return {};
+  }));
+  return is_good.load();
 }
 
 /// By the library, which takes three more blocks of memory in each thread. It tells no reason where it fails.

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "base/fd_passing.h"
 #include "base/log.h"
+#include "base/threads.h"
 #include "filters/plugins/codec_worker_main.h"
 
 namespace codecfs::filters {
@@ -61,10 +61,7 @@ bool has_ended(const WorkerProcess& process) {
 }  // namespace
 
 CodecWorkers::CodecWorkers(std::string path, std::string shown, const CodecCallLimits& limits)
-    : path_(std::move(path)),
-      shown_(std::move(shown)),
-      limits_(limits),
-      most_workers_(std::max(1U, std::thread::hardware_concurrency())) {}
+    : path_(std::move(path)), shown_(std::move(shown)), limits_(limits), most_workers_(core_count()) {}
 
 CodecWorkers::~CodecWorkers() { CodecWorkers::finalize(); }
 

@@ -1,16 +1,14 @@
 #include "filters/plugins/plugins.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/log.h"
+#include "base/parallel.h"
 #include "filters/core/filter.h"
 #include "filters/plugins/codec_workers.h"
 #include "filters/plugins/foreign_filter.h"
@@ -141,19 +139,12 @@ class Search {
 
   void load_all() {
     std::vector<Result<Loaded>> opened(paths_.size());
-    std::atomic<size_t> next = 0;
-    const auto work = [&] {
-      for (size_t i = next++; i < paths_.size(); i = next++) opened[i] = open(paths_[i], shown_[i]);
-    };
-    {
-      std::vector<std::jthread> others;
-      try {
-        while (others.size() + 1 < std::min(paths_.size(), kLoadedAtOnce)) others.emplace_back(work);
-      } catch (const std::system_error&) {  // use the threads that could be created
-      }
-      work();
-    }
+    const Result<> done = parallel_for(paths_.size(), {.threads = kLoadedAtOnce}, [&](uint64_t i) -> Result<> {
+      opened[i] = open(paths_[i], shown_[i]);
+      return {};
+    });
     for (size_t i = 0; i < paths_.size(); ++i) {
+      if (!done && opened[i] && !opened[i]->filter.workers) opened[i] = std::unexpected(done.error());  // was not begun
       if (!opened[i]) {
         set_aside(shown_[i], opened[i].error().reason);
         continue;

@@ -55,7 +55,7 @@ std::optional<uint64_t> next_by_name(const ChunkGrid& grid, uint64_t number) {
 }
 
 ReadAhead::ReadAhead(uint64_t budget, size_t threads)
-    : budget_(budget), threads_wanted_(threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency())) {}
+    : budget_(budget), threads_wanted_(threads != 0 ? threads : core_count()) {}
 
 void ReadAhead::stop() {
   std::vector<std::jthread> threads;
@@ -246,12 +246,14 @@ void ReadAhead::soon(std::function<void()> work) {
 }
 
 void ReadAhead::help(size_t count, const std::function<void()>& work) {
-  static const size_t cores = std::max(1U, std::thread::hardware_concurrency());  // threads may be more: they wait
+  static const size_t cores = core_count();  // asking takes long beside the decoding of a block
   const LockGuard lock(mutex_);
   if (!have_threads()) return;
   const size_t busy = working_ + tasks_.size() + background_.size();
   if (busy >= threads_.size()) return;
-  background_.insert(background_.end(), std::min({count, cores - 1, threads_.size() - busy}), Background{work, false});
+  // There may be more threads than cores, as they wait.
+  const size_t asked = std::min({count, cores - 1, threads_.size() - busy});
+  background_.insert(background_.end(), asked, Background{work, false});
   work_.notify_all();
 }
 

@@ -64,10 +64,8 @@ Result<> WriteBack::take_error(ObjectId variable) {
 /// EAGAIN if there is no committer, or no encoder. Fewer encoders than cores will do.
 Result<> WriteBack::start_threads() {
   if (committer_.joinable()) return {};
-  const unsigned encoders = options_.encoders != 0
-                                ? options_.encoders
-                                : std::max({1U, std::thread::hardware_concurrency(),
-                                            static_cast<unsigned>(dataset_.source().reads_at_once())});
+  const size_t encoders =
+      options_.encoders != 0 ? options_.encoders : std::max(core_count(), dataset_.source().reads_at_once());
   encoders_.reserve(encoders);
   while (encoders_.size() < encoders) {
     Result<std::jthread> started = start_thread([this](const std::stop_token& stop) { encode_until_stopped(stop); });

@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <stdexcept>
+#include <new>
 
 #include "base/fail_points.h"
 
@@ -27,27 +26,6 @@ TEST(Threads, AnExceptionEndsTheThreadAlone) {
   auto thread = start_thread([](const std::stop_token&) { throw std::bad_alloc(); });
   ASSERT_TRUE(thread);
   thread->join();
-}
-
-TEST(Threads, WorkIsDoneByThoseThatThereAre) {
-  for (int passed = 0; passed < 4; ++passed) {
-    FailPoints::arm(FailPoint::thread, passed);
-    std::atomic<int> calls = 0;
-    run_in_threads(4, [&] { ++calls; });
-    EXPECT_EQ(calls, passed == 3 ? 4 : passed + 1);
-  }
-  FailPoints::disarm();
-}
-
-TEST(Threads, AnExceptionOfTheWorkReachesTheCaller) {
-  std::atomic<int> calls = 0;
-  EXPECT_THROW(run_in_threads(3,
-                              [&] {
-                                ++calls;
-                                throw std::runtime_error("x");
-                              }),
-               std::runtime_error);
-  EXPECT_EQ(calls, 3);
 }
 
 TEST(FailPoints, CountPassagesOfTheirKind) {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/interruption.h"
 #include "remote/absence_check.h"
 #include "remote/signature.h"
 #include "support/environment.h"
@@ -283,6 +284,22 @@ TEST(ObjectClient, ARepeatedWriteRecognisesItself) {
     return ++count == 1 ? std::string() : http_answer(412);
   });
   EXPECT_TRUE(client_of(server)->put("k", bytes, {.is_new = true, .etag = {}}));
+}
+
+// What a change asks for after its own request belongs to it.
+TEST(ObjectClient, AWriteThatWasMadeIsNotRefusedIfItIsInterrupted) {
+  const std::string text = "content";
+  const Bytes bytes = std::as_bytes(std::span(text));
+  HttpServer server([&](const ServedRequest& request) {
+    if (request.method == "GET")
+      return http_answer(206, "c", {{"ETag", "\"" + md5_hex(bytes) + "\""}, {"Content-Range", "bytes 0-0/7"}});
+    return http_answer(412);
+  });
+  const auto client = client_of(server);
+  const Interruption::Check yes = [] { return true; };
+  const Interruption::Scope scope(&yes);
+  EXPECT_TRUE(client->put("k", bytes, {.is_new = false, .etag = "\"old\""}));
+  EXPECT_EQ(client->get("k", {}, 10).error().code, EINTR);
 }
 
 // A region is a part of a host's name: one that a server makes up must not lead elsewhere.

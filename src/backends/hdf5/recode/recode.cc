@@ -5,13 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
-#include <mutex>
-#include <new>
+#include <optional>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
+#include <vector>
 
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
@@ -19,14 +16,12 @@
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/recode/kept_space.h"
 #include "base/endian.h"
-#include "base/threads.h"
-#include "base/worker_process.h"
+#include "base/parallel.h"
 
 namespace codecfs::hdf5 {
 namespace {
 
 constexpr uint64_t kCommitEvery = uint64_t{64} << 20;     // bytes of chunks
-constexpr uint64_t kMemory = uint64_t{1} << 30;           // bytes for the chunks being processed
 constexpr uint64_t kRoomForExchange = uint64_t{4} << 20;  // bytes of metadata
 constexpr uint64_t kWorthPacking = uint64_t{64} << 10;    // bytes of growth of the file
 constexpr size_t kNumbersAtOnce = 1024;
@@ -176,48 +171,6 @@ Result<bool> Recoding::prepare_second(const std::vector<FilterStage>& chain) {
   return true;
 }
 
-// Distributes the numbers of stored chunks to the threads; the first error stops all.
-class Recoding::Numbers {
- public:
-  Numbers(Dataset& dataset, Progress& progress) : dataset_(dataset), progress_(progress) {}
-
-  std::optional<uint64_t> next() {
-    const std::lock_guard guard(mutex_);
-    if (failure_ || ended_) return std::nullopt;
-    if (progress_.cancelled && progress_.cancelled()) {
-      failure_ = Error{ECANCELED, fmt::format("{}: re-encoding it was cancelled", dataset_.name())};
-      return std::nullopt;
-    }
-    if (at_ == batch_.size()) {
-      auto batch = dataset_.stored_chunks(from_, kNumbersAtOnce);
-      if (!batch) failure_ = std::move(batch.error());
-      if (failure_ || batch->empty()) {
-        ended_ = true;
-        return std::nullopt;
-      }
-      batch_ = *std::move(batch);
-      from_ = batch_.back() + 1;
-      at_ = 0;
-    }
-    return batch_[at_++];
-  }
-  void fail(Error error) {
-    const std::lock_guard guard(mutex_);
-    if (!failure_) failure_ = std::move(error);
-  }
-  [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
-
- private:
-  Dataset& dataset_;
-  Progress& progress_;
-  std::mutex mutex_;
-  std::vector<uint64_t> batch_;
-  size_t at_ = 0;
-  uint64_t from_ = 0;
-  bool ended_ = false;
-  std::optional<Error> failure_;
-};
-
 Result<> Recoding::copy(Progress& progress) {
   if (dataset_.facts().storage == Storage::chunked) {
     const LibraryLock lock;
@@ -226,29 +179,26 @@ Result<> Recoding::copy(Progress& progress) {
   } else {
     progress.total = dataset_.has_storage() ? dataset_.facts().grid.count() : 0;
   }
-  Numbers numbers(dataset_, progress);
-  const auto work = [&] {
-    try {
-      while (const auto number = numbers.next()) {
-        if (Result<> copied = copy_chunk(*number); !copied) return numbers.fail(std::move(copied.error()));
-        ++progress.done;
-      }
-    } catch (const std::bad_alloc&) {
-      numbers.fail({ENOMEM, fmt::format("{}: no memory to re-encode it", dataset_.name())});
-    } catch (const std::exception& error) {
-      numbers.fail({EIO, fmt::format("{}: {}", dataset_.name(), error.what())});
+  std::vector<uint64_t> batch;  // of stored chunks
+  size_t taken = 0;             // of it
+  const auto next = [&]() -> Result<std::optional<uint64_t>> {
+    if (taken == batch.size()) {
+      CODECFS_ASSIGN(batch, dataset_.stored_chunks(batch.empty() ? 0 : batch.back() + 1, kNumbersAtOnce));
+      taken = 0;
+      if (batch.empty()) return std::nullopt;
     }
+    return batch[taken++];
   };
   // Each thread holds a chunk in three forms: stored, decoded and re-encoded.
-  const uint64_t by_memory = std::max<uint64_t>(kMemory / std::max<uint64_t>(3 * *form_.shape.bytes, 1), 1);
-  const uint64_t workers = std::min<uint64_t>(by_memory, std::max(std::thread::hardware_concurrency(), 1U));
-  const uint32_t step = current_step();
-  run_in_threads(workers, [&] {
-    join_step(step);
-    work();
+  const ParallelOptions options{.call_bytes = 3 * *form_.shape.bytes,
+                                .cancelled = progress.cancelled,
+                                .cancelled_reason = fmt::format("{}: re-encoding it was cancelled", dataset_.name()),
+                                .memory_reason = fmt::format("{}: no memory to re-encode it", dataset_.name())};
+  return parallel_for_each(next, options, [&](uint64_t number) -> Result<> {
+    CODECFS_TRY(copy_chunk(number));
+    ++progress.done;
+    return {};
   });
-  if (numbers.failure()) return std::unexpected(*numbers.failure());
-  return {};
 }
 
 Result<> Recoding::copy_chunk(uint64_t number) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,9 @@
 #include "filters/core/pipeline.h"
 
 namespace codecfs::zarr {
+
+/// Decoded bytes that are assumed of a chunk if they depend on its data.
+inline constexpr uint64_t kAssumedChunkBytes = uint64_t{64} << 20;
 
 struct OpenArray {
   std::string key;

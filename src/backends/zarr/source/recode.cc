@@ -6,8 +6,8 @@
 
 #include "backends/zarr/source/chunk_listing.h"
 #include "backends/zarr/source/hierarchy.h"
-#include "backends/zarr/source/parallel_files.h"
 #include "backends/zarr/store/directory_writer.h"
+#include "base/parallel.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -25,22 +25,20 @@ class ChunkRecoder {
   Result<> run() {
     CODECFS_ASSIGN(numbers_, list_chunks(source_, "", files_, array_.array.keys));
     progress_.total = numbers_.size();
-    const uint64_t chunk = array_.array.variable.chunk_bytes.value_or(kObjectBytes);
-    return make_in_parallel(numbers_.size(), kBuffers * chunk, [this](size_t i) { return next_step(numbers_[i]); });
+    const uint64_t chunk = array_.array.variable.chunk_bytes.value_or(kAssumedChunkBytes);
+    const ParallelOptions options{
+        .call_bytes = kBuffers * chunk,
+        .cancelled = progress_.cancelled,
+        .cancelled_reason = fmt::format("{}: its filters were not changed: it was cancelled", called(array_.key)),
+        .memory_reason = fmt::format("{}: no memory to change its filters", called(array_.key))};
+    return parallel_for(numbers_.size(), options, [this](uint64_t i) -> Result<> {
+      CODECFS_TRY(recode(array_.array.keys.name_of(files_, numbers_[i])));
+      ++progress_.done;
+      return {};
+    });
   }
 
  private:
-  Result<> next_step(uint64_t number) try {
-    if (progress_.cancelled && progress_.cancelled())
-      return fail(ECANCELED, "{}: its filters were not changed: it was cancelled", called(array_.key));
-    const std::string name = array_.array.keys.name_of(files_, number);
-    CODECFS_TRY(recode(name));
-    ++progress_.done;
-    return {};
-  } catch (const std::bad_alloc&) {
-    return fail(ENOMEM, "{}: no memory to change its filters", called(array_.key));
-  }
-
   Result<> recode(const std::string& name) {
     const std::string key = join_key(array_.key, name);
     CODECFS_ASSIGN(const auto status, source_.stat(name));

@@ -7,9 +7,9 @@
 
 #include "backends/zarr/metadata/metadata_write.h"
 #include "backends/zarr/source/chunk_listing.h"
-#include "backends/zarr/source/parallel_files.h"
 #include "backends/zarr/source/shard_builder.h"
 #include "backends/zarr/source/shard_reader.h"
+#include "base/parallel.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -28,8 +28,11 @@ class Resharder {
   Result<> run() {
     CODECFS_TRY(list());
     progress_.total = files_.size();
-    return make_in_parallel(files_.size(), kFileBuffers * file_bytes(),
-                            [this](size_t i) { return next_step(files_[i]); });
+    const ParallelOptions options{.call_bytes = kFileBuffers * file_bytes(),
+                                  .cancelled = progress_.cancelled,
+                                  .cancelled_reason = cancelled_reason(),
+                                  .memory_reason = fmt::format("{}: no memory to change its shards", called(name_))};
+    return parallel_for(files_.size(), options, [this](uint64_t i) { return make_file(files_[i]); });
   }
 
  private:
@@ -67,14 +70,13 @@ class Resharder {
 
   /// Decoded bytes of a file of the new array, at most kParallelMemory for shards.
   [[nodiscard]] uint64_t file_bytes() const {
-    uint64_t bytes = std::max<uint64_t>(from_.array.variable.chunk_bytes.value_or(kObjectBytes), 1);
+    uint64_t bytes = std::max<uint64_t>(from_.array.variable.chunk_bytes.value_or(kAssumedChunkBytes), 1);
     if (to_.array.shards)
       for (const ShardLevel& level : to_.array.shards->levels) bytes = std::min(bytes * level.count, kParallelMemory);
     return bytes;
   }
 
-  Result<> next_step(const File& file) try {
-    if (progress_.cancelled && progress_.cancelled()) return cancelled();
+  Result<> make_file(const File& file) {
     if (to_.array.shards) {
       CODECFS_TRY(make_shard(file));
     } else {
@@ -83,8 +85,6 @@ class Resharder {
     }
     ++progress_.done;
     return {};
-  } catch (const std::bad_alloc&) {
-    return fail(ENOMEM, "{}: no memory to change its shards", called(name_));
   }
 
   Result<> make_shard(const File& file) {
@@ -92,7 +92,7 @@ class Resharder {
     std::vector<ChunkChange> changes;
     chunks.reserve(file.end - file.first);
     for (size_t i = file.first; i < file.end; ++i) {
-      if (progress_.cancelled && progress_.cancelled()) return cancelled();
+      if (progress_.cancelled && progress_.cancelled()) return fail(ECANCELED, "{}", cancelled_reason());
       CODECFS_ASSIGN(Buffer chunk, chunk_for(chunks_[i]));
       changes.push_back({positions_of(to_.array, chunks_[i]), &chunks.emplace_back(std::move(chunk))});
     }
@@ -118,8 +118,8 @@ class Resharder {
     return Buffer::copy_of(encoded.bytes);
   }
 
-  [[nodiscard]] std::unexpected<Error> cancelled() const {
-    return fail(ECANCELED, "{}: its chunks were not stored anew: it was cancelled", called(name_));
+  [[nodiscard]] std::string cancelled_reason() const {
+    return fmt::format("{}: its chunks were not stored anew: it was cancelled", called(name_));
   }
 
   Result<> write(const ChunkGrid& grid, uint64_t number, Bytes bytes) {

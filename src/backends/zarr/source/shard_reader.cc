@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "backends/zarr/source/hierarchy.h"
+#include "base/parallel.h"
 #include "model/limits.h"
-#include "remote/parallel_requests.h"
 
 namespace codecfs::zarr {
 
@@ -187,12 +187,10 @@ void ShardReader::expect(const OpenArray& array, std::span<const uint64_t> numbe
   std::map<uint64_t, std::vector<uint64_t>> chunks;  // by shard
   for (const uint64_t number : numbers) chunks[shard_of(array.array, number)].push_back(number);
   const std::vector<std::pair<uint64_t, std::vector<uint64_t>>> shards(chunks.begin(), chunks.end());
-  remote::run_in_parallel(shards.size(), kIndexesAtOnce, [&](size_t i) {
-    try {
-      expect_in(array, shards[i].first, shards[i].second);
-    } catch (const std::bad_alloc&) {
-      // Then they are read one by one.
-    }
+  // Without memory, they are read one by one.
+  (void)parallel_for(shards.size(), {.threads = kIndexesAtOnce}, [&](uint64_t i) -> Result<> {
+    expect_in(array, shards[i].first, shards[i].second);
+    return {};
   });
 } catch (const std::bad_alloc&) {
 }

@@ -9,7 +9,7 @@
 
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/chunk_listing.h"
-#include "backends/zarr/source/parallel_files.h"
+#include "base/parallel.h"
 #include "model/limits.h"
 
 namespace codecfs::zarr {
@@ -87,20 +87,26 @@ void ShardWriter::apply_held(const OpenArray& array, std::vector<uint64_t>& numb
 
 Result<> ShardWriter::write_shards() {
   const LockGuard writing(writing_mutex_);
+  CODECFS_TRY(write_begun());  // older than what is held
   {
     const LockGuard lock(mutex_);
-    if (held_.empty()) return {};
     being_written_.swap(held_);
     held_bytes_ = 0;
   }
+  return write_begun();
+}
+
+/// Writes all shards of being_written_. Those that an exception ends, or that are not reached then, stay in it, and are
+/// written before others by the next call.
+Result<> ShardWriter::write_begun() {
   std::vector<Key> keys;
   {
     const LockGuard lock(mutex_);
     failure_.reset();
     for (const auto& [key, shard] : being_written_) keys.push_back(key);
   }
-  CODECFS_TRY(make_at_once(keys.size(), writer_.shared() != nullptr ? kWritesAtOnce : 1,
-                           [&](size_t i) { return write_next(keys[i]); }));
+  CODECFS_TRY(parallel_for(keys.size(), {.threads = writer_.shared() != nullptr ? kWritesAtOnce : 1},
+                           [&](uint64_t i) { return write_next(keys[i]); }));
   const LockGuard lock(mutex_);
   if (failure_) return std::unexpected(*failure_);
   return {};
@@ -145,6 +151,7 @@ void ShardWriter::keep(const Key& key, Shard shard) {
 
 Result<> ShardWriter::replace(const OpenArray& array, uint64_t shard, std::optional<Bytes> bytes) try {
   const LockGuard writing(writing_mutex_);
+  CODECFS_TRY(write_begun());  // older than the bytes
   const Key key = {array.key, shard};
   Shard replaced;
   {
@@ -340,6 +347,7 @@ Result<> ShardWriter::write_positions(const OpenArray& array, const std::string&
 
 void ShardWriter::forget(const std::string& key) {
   const LockGuard lock(mutex_);
+  std::erase_if(being_written_, [&](const auto& shard) { return is_at_or_below(shard.first.first, key); });
   for (auto at = held_.begin(); at != held_.end();) {
     if (!is_at_or_below(at->first.first, key)) {
       ++at;

@@ -54,7 +54,7 @@ class ShardWriter {
   std::optional<std::shared_ptr<const Buffer>> held(const OpenArray& array, uint64_t number);
   /// Adds and removes the chunks that are held for an array to a sorted list of the stored ones.
   void apply_held(const OpenArray& array, std::vector<uint64_t>& numbers);
-  /// Forgets what is held for the arrays at a key and below it, which were removed.
+  /// Forgets what is held for the arrays at a key and below it, which were removed. Requires changing_keys().
   void forget(const std::string& key);
   /// Replaces a shard, also what is held for its chunks, by these bytes; none: removes it.
   Result<> replace(const OpenArray& array, uint64_t shard, std::optional<Bytes> bytes);
@@ -77,6 +77,7 @@ class ShardWriter {
   using Key = std::pair<std::string, uint64_t>;  // of the array; number of the shard
 
   using FilePtr = std::shared_ptr<const StoredFile>;
+  Result<> write_begun() CODECFS_REQUIRES(writing_mutex_);
   Result<> write_next(const Key& key);
   Result<> write_held(const Shard& shard, uint64_t number);
   Result<> write_into(const Shard& shard, const std::string& name);

@@ -11,7 +11,7 @@
 #include "backends/zarr/store/listing_prefixes.h"
 #include "backends/zarr/store/object_store.h"
 #include "base/mutex.h"
-#include "remote/parallel_requests.h"
+#include "base/parallel.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -109,19 +109,10 @@ Result<> ObjectStore::list_into(Listing& listing, const std::string& directory) 
   CODECFS_TRY(for_each_page(prefix, false, so_far, take));
   if (!so_far.is_incomplete) return {};
   so_far.most_pages = UINT_MAX;
-  std::atomic<bool> has_failed = false;
-  Result<> first;
-  remote::run_in_parallel(parts.size(), kListsAtOnce, [&](size_t i) {
-    if (has_failed) return;
-    Result<> listed;
-    try {
-      listed = for_each_page(prefix_ + parts[i], false, so_far, take);
-    } catch (const std::bad_alloc&) {
-      listed = std::unexpected(Error{ENOMEM, {}});
-    }
-    if (!listed && !has_failed.exchange(true)) first = std::move(listed);
-  });
-  return first;
+  const ParallelOptions options{.threads = kListsAtOnce,
+                                .memory_reason = fmt::format("{}: no memory to list what is in it", directory)};
+  return parallel_for(parts.size(), options,
+                      [&](uint64_t i) { return for_each_page(prefix_ + parts[i], false, so_far, take); });
 }
 
 /// Prefixes of keys in the store that all chunks below the directory begin with; none if it is not that of all chunks

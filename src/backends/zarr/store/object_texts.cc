@@ -6,8 +6,8 @@
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/hierarchy.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "model/json.h"
-#include "remote/parallel_requests.h"
 
 namespace codecfs::zarr {
 namespace {
@@ -138,7 +138,10 @@ void ObjectTexts::prepare(const std::vector<std::string>& keys) {
     const SharedLock lock(mutex_);
     if (is_consolidated_ || keys.empty()) return;
   }
-  remote::run_in_parallel(keys.size(), kAtOnce, [&](size_t i) { (void)get(keys[i]); });
+  (void)parallel_for(keys.size(), {.threads = kAtOnce}, [&](uint64_t i) -> Result<> {
+    (void)get(keys[i]);
+    return {};
+  });
 }
 
 Result<bool> ObjectTexts::is_array(const std::string& key) {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "backends/zarr/source/hierarchy.h"
-#include "backends/zarr/source/parallel_files.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "remote/range_plan.h"
 
 namespace codecfs::zarr {
@@ -57,7 +57,7 @@ Result<> read_parts(std::span<const StorePart> parts, MutableBytes content) {
   if (file == nullptr) return {};
   std::ranges::sort(copied, {}, [](const Copied& one) { return one.part->offset; });
   const auto requests = remote::plan_requests(std::move(ranges));
-  return make_at_once(requests.size(), kReads, [&](size_t i) -> Result<> {
+  return parallel_for(requests.size(), {.threads = kReads}, [&](uint64_t i) -> Result<> {
     const remote::ByteRange& asked = requests[i];
     CODECFS_ASSIGN(const Buffer bytes, file->read(asked.offset, asked.size));
     for (const auto& [part, place] : copied) {
@@ -184,7 +184,8 @@ Result<std::unique_ptr<NewDirectory>> ObjectWriter::remove_directory(const std::
   std::vector<std::string> chunks;
   std::vector<std::string> metadata;
   for (const std::string& object : objects) (is_metadata_key(object) ? metadata : chunks).push_back(object);
-  CODECFS_TRY(make_at_once(chunks.size(), kRemovals, [&](size_t i) { return store_.remove(chunks[i]); }));
+  CODECFS_TRY(
+      parallel_for(chunks.size(), {.threads = kRemovals}, [&](uint64_t i) { return store_.remove(chunks[i]); }));
   // Those deeper in it come first, and last what makes it a group or array.
   std::ranges::stable_sort(metadata, {}, [&](const std::string& file) {
     return std::pair(holder_of(file) == key, is_key_file(name_of(file)));

@@ -15,6 +15,8 @@
 #include <string>
 #include <thread>
 
+#include "base/parallel.h"
+
 namespace codecfs::fs {
 namespace {
 
@@ -169,10 +171,11 @@ TEST(ReadAhead, IdleThreadsHelp) {
   ReadAhead ahead(1 << 20, 2);
   const Helpers::Scope scope(ahead);
   std::atomic<int> arrived = 0;
-  for_each_with_help(2, [&](size_t) {
+  EXPECT_TRUE(parallel_for(2, {.helpers = Helpers::current()}, [&](uint64_t) -> Result<> {
     ++arrived;
     for (int i = 0; i < 5000 && arrived != 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  });
+    return {};
+  }));
   EXPECT_EQ(arrived, 2);
 }
 

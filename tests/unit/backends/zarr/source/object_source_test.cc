@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "backends/zarr/source/zarr_source.h"
+#include "base/interruption.h"
 #include "model/json.h"
 #include "support/memory_objects.h"
 
@@ -26,6 +30,11 @@ constexpr std::string_view kSharded =
 
 Bytes as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 std::string as_text(const Buffer& buffer) { return {reinterpret_cast<const char*>(buffer.data()), buffer.size()}; }
+
+unsigned puts_of(const std::vector<std::string>& requests) {
+  return static_cast<unsigned>(
+      std::ranges::count_if(requests, [](const std::string& request) { return request.starts_with("PUT"); }));
+}
 
 ByteSet range(uint64_t offset, uint64_t size) {
   ByteSet set;
@@ -145,9 +154,66 @@ TEST_F(ObjectSourceTest, AShardIsWrittenOnceACommit) {
   for (const uint64_t number : {0, 1, 2}) ASSERT_TRUE(source->write_chunk(id, number, as_bytes("abcdef")));
   objects_->take_requests();
   ASSERT_TRUE(source->commit());
-  unsigned puts = 0;
-  for (const std::string& request : objects_->take_requests()) puts += request.starts_with("PUT") ? 1 : 0;
-  EXPECT_EQ(puts, 1U);
+  EXPECT_EQ(puts_of(objects_->take_requests()), 1U);
+}
+
+TEST_F(ObjectSourceTest, AnInterruptedReaderEndsNoWriteAndNoOtherReader) {
+  make_v3();
+  const auto source = open();
+  const ObjectId id = id_of(*source);
+  for (const uint64_t number : {0, 4}) ASSERT_TRUE(source->write_chunk(id, number, as_bytes("abcdef")));  // two shards
+  objects_->take_requests();
+  std::atomic<bool> hangs = true;
+  std::atomic<int> hanging = 0;
+  objects_->before = [&](std::string_view method, const std::string&) -> Result<> {
+    if (method != "GET") return {};
+    ++hanging;
+    for (; hangs; std::this_thread::yield())
+      if (Interruption::is_requested()) return Interruption::error();
+    return {};
+  };
+  std::jthread other;
+  {
+    // A reader of shards writes those that are held before.
+    const Interruption::Check check = [&] { return hanging >= 2; };  // the requests of both shards
+    const Interruption::Scope scope(&check);
+    other = std::jthread([&] {
+      while (hanging == 0) std::this_thread::yield();
+      EXPECT_EQ(source->stored_shards(id, 0, 10).value(), (std::vector<uint64_t>{0, 1}));
+    });
+    EXPECT_EQ(source->stored_shards(id, 0, 10).error().code, EINTR);
+  }
+  EXPECT_EQ(puts_of(objects_->take_requests()), 0);
+  EXPECT_EQ(chunk(*source, 0) + chunk(*source, 4), "abcdefabcdef") << "both are held";
+  hangs = false;
+  other.join();
+  EXPECT_TRUE(source->commit());
+  EXPECT_EQ(puts_of(objects_->take_requests()), 2);
+  const auto reader = open();
+  EXPECT_EQ(chunk(*reader, 0) + chunk(*reader, 4), "abcdefabcdef");
+}
+
+TEST_F(ObjectSourceTest, ShardsThatAnExceptionLeftAreWrittenByTheNextCommit) {
+  make_v3();
+  const auto source = open();
+  const ObjectId id = id_of(*source);
+  for (const uint64_t number : {0, 4}) ASSERT_TRUE(source->write_chunk(id, number, as_bytes("abcdef")));
+  std::atomic<bool> throws = true;
+  objects_->before = [&](std::string_view method, const std::string&) -> Result<> {
+    if (method == "PUT" && throws) throw std::runtime_error("thrown");
+    return {};
+  };
+  const Result<> first = source->commit();
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().code, EIO);
+  EXPECT_TRUE(first.error().reason.contains("thrown")) << first.error().reason;
+  ASSERT_TRUE(source->write_chunk(id, 4, as_bytes("ABCDEF"))) << "newer than what is left of its shard";
+  EXPECT_FALSE(source->commit()) << "it is still not stored";
+  throws = false;
+  EXPECT_TRUE(source->commit());
+  const auto reader = open();
+  EXPECT_EQ(chunk(*reader, 0), "abcdef");
+  EXPECT_EQ(chunk(*reader, 4), "ABCDEF");
 }
 
 TEST_F(ObjectSourceTest, AServerWithoutConditionsGetsWholeChunks) {
