@@ -127,6 +127,7 @@ Result<> WriteBack::edit(const ChunkPlace& place, Prepare prepare, Change change
   // The pin prevents a new pause, but a pause may have happened before it.
   CODECFS_TRY(check_place_(place));
   CODECFS_TRY(prepare(*edit));
+  EditPtr unpinned;  // outlives the guard of its mutex: without a pin, remove() may drop the edit at any time
   // Content and state must agree: content_mutex is held until the change is counted.
   const LockGuard content(edit->content_mutex);
   if (dataset_.source().is_shared()) edit->content.note_written_bytes();
@@ -142,7 +143,8 @@ Result<> WriteBack::edit(const ChunkPlace& place, Prepare prepare, Change change
   } else if (after == After::store_if_full && is_pressed()) {
     wake(edits_.enqueue_closed());
   }
-  EditTable::unpin(*edit.release());
+  unpinned = edit.release();
+  EditTable::unpin(*unpinned);
   progress_.notify_all();
   return {};
 }
