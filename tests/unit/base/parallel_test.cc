@@ -440,7 +440,7 @@ TEST(ParallelForEach, NoThreadAsksForNumbersAfterAnException) {
     std::atomic<bool>& returned_;
   } helper(thrown, returned);
   struct SlowText : std::exception {
-    explicit SlowText(const std::atomic<bool>& is_ready) : is_ready(is_ready) {}
+    explicit SlowText(const std::atomic<bool>& ready) : is_ready(ready) {}
     [[nodiscard]] const char* what() const noexcept override {
       while (!is_ready) std::this_thread::yield();
       return "no list";
