@@ -10,6 +10,7 @@
 #include <string>
 
 #include "backends/api/names.h"
+#include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/metadata/attribute_values.h"
