@@ -9,8 +9,8 @@
 
 namespace codecfs::commands {
 
-/// Returns whether it changed the variable.
-using ChangeVariable = bool (*)(Variable& variable);
+/// Returns the same pointer where nothing is to be changed.
+using ChangeVariable = VariablePtr (*)(VariablePtr variable);
 
 /// Each variable is changed when it is asked for.
 class ChangedVariables final : public BorrowedSource {
@@ -22,9 +22,8 @@ class ChangedVariables final : public BorrowedSource {
   [[nodiscard]] size_t reads_at_once() const override { return source_->reads_at_once(); }
   bool chains_for_numcodecs_in(ObjectId object) override { return source_->chains_for_numcodecs_in(object); }
   Result<VariablePtr> variable(ObjectId variable) override {
-    CODECFS_ASSIGN(const VariablePtr found, source_->variable(variable));
-    auto changed = std::make_shared<Variable>(*found);
-    return change_(*changed) ? VariablePtr(std::move(changed)) : found;
+    CODECFS_ASSIGN(VariablePtr found, source_->variable(variable));
+    return change_(std::move(found));
   }
   Result<VariablePtr> facts(ObjectId variable) override { return this->variable(variable); }
   Result<std::vector<Attribute>> variable_attributes(ObjectId variable) override {

@@ -59,13 +59,6 @@ bool have_other_names(const Variable& one, const Variable& other) {
   return names.size() != others.size() || !std::ranges::equal(names, others, std::not_fn(differ));
 }
 
-/// The variable itself if it has no booleans, or `change` does not change it.
-VariablePtr changed_booleans(const VariablePtr& variable, bool (*change)(Variable&)) {
-  if (variable->type.kind != TypeKind::boolean) return variable;
-  auto made = std::make_shared<Variable>(*variable);
-  return change(*made) ? VariablePtr(std::move(made)) : variable;
-}
-
 std::string short_text(const Json& value) { return cut_to(print_json(value), 200); }
 
 class DatasetComparison {
@@ -234,11 +227,11 @@ class DatasetComparison {
       not_known(path, left ? right.error().reason : left.error().reason);
       return {};
     }
-    VariablePtr one_shown = changed_booleans(*left, unmark_booleans);
-    VariablePtr other_shown = changed_booleans(*right, unmark_booleans);
+    VariablePtr one_shown = unmark_booleans(*left);
+    VariablePtr other_shown = unmark_booleans(*right);
     if (has_numbered_booleans(*one_shown) != has_numbered_booleans(*other_shown)) {
-      one_shown = changed_booleans(*left, number_booleans);
-      other_shown = changed_booleans(*right, number_booleans);
+      one_shown = number_booleans(*left);
+      other_shown = number_booleans(*right);
       const bool is_of_netcdf =
           is_netcdf(one_) || is_netcdf(other_) || (*left)->dimension_paths || (*right)->dimension_paths;  // of NCZarr
       if ((one_shown != *left || other_shown != *right) && !is_of_netcdf)

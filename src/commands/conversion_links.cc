@@ -145,9 +145,8 @@ Result<> Conversion::restore_types(TreeFiles::Ino from, const Directory& to) {
   if (links == attributes->end()) return {};
   const Json notes = parse_stored_links(links->value);
   for (const auto& [key, note] : notes.items()) {
-    const std::string name = escape_name(key);
-    if (!note.contains(kNotedType) || from_.find(from, name)) continue;  // another member has its name by now
-    const Result<> made = to_.restore_link(to, name, print_json(note));
+    if (!note.contains(kNotedType) || from_.find(from, escape_name(key))) continue;  // a member has its name by now
+    const Result<> made = to_.restore_link(to, key, print_json(note));               // a file name of the HDF5 file
     if (!made && !means_no_link(made.error().code)) return made;
   }
   return {};

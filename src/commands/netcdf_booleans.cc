@@ -1,6 +1,8 @@
 #include "commands/netcdf_booleans.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "model/json.h"
 
@@ -11,35 +13,51 @@ constexpr char kMark[] = "dtype";
 
 bool is_boolean_mark(const Attribute& attribute) { return attribute.name == kMark && *attribute.value == "bool"; }
 
+/// Null if the variable has no booleans, or another attribute with the name of the mark.
+std::shared_ptr<Variable> marked(const Variable& variable) {
+  if (variable.type.kind != TypeKind::boolean || variable.unreadable_attributes) return nullptr;
+  auto copy = std::make_shared<Variable>(variable);
+  std::erase_if(copy->attributes, is_boolean_mark);
+  if (std::ranges::find(copy->attributes, kMark, &Attribute::name) != copy->attributes.end()) return nullptr;
+  copy->attributes.push_back({kMark, Json("bool")});
+  return copy;
+}
+
+std::shared_ptr<Variable> numbered(const Variable& variable) {
+  auto copy = marked(variable);
+  if (copy == nullptr) return nullptr;
+  copy->type.kind = TypeKind::signed_int;
+  if (copy->fill_value->is_boolean()) copy->fill_value = copy->fill_value->get<bool>() ? 1 : 0;
+  copy->is_fill_unmarked = true;
+  std::erase_if(copy->attributes, [](const Attribute& attribute) { return attribute.name == kFillAttribute; });
+  return copy;
+}
+
 }  // namespace
 
-bool mark_booleans(Variable& variable) {
-  if (variable.type.kind != TypeKind::boolean || variable.unreadable_attributes ||
-      std::ranges::find(variable.attributes, kMark, &Attribute::name) != variable.attributes.end())
-    return false;
-  variable.attributes.push_back({kMark, Json("bool")});
-  return true;
+VariablePtr number_booleans(VariablePtr variable) {
+  auto copy = numbered(*variable);
+  return copy == nullptr ? variable : VariablePtr(std::move(copy));
 }
 
-bool unmark_booleans(Variable& variable) {
-  return variable.type.kind == TypeKind::boolean && std::erase_if(variable.attributes, is_boolean_mark) > 0;
+VariablePtr number_booleans_for_nczarr(VariablePtr variable) {
+  auto copy = numbered(*variable);
+  if (copy == nullptr) return variable;
+  copy->fill_value = Json();
+  return copy;
 }
 
-bool number_booleans(Variable& variable) {
-  if (variable.type.kind != TypeKind::boolean) return false;
-  unmark_booleans(variable);
-  if (!mark_booleans(variable)) return false;
-  variable.type.kind = TypeKind::signed_int;
-  if (variable.fill_value->is_boolean()) variable.fill_value = variable.fill_value->get<bool>() ? 1 : 0;
-  variable.is_fill_unmarked = true;
-  std::erase_if(variable.attributes, [](const Attribute& attribute) { return attribute.name == kFillAttribute; });
-  return true;
+VariablePtr mark_booleans(VariablePtr variable) {
+  auto copy = marked(*variable);
+  return copy == nullptr ? variable : VariablePtr(std::move(copy));
 }
 
-bool number_booleans_for_nczarr(Variable& variable) {
-  if (!number_booleans(variable)) return false;
-  variable.fill_value = Json();
-  return true;
+VariablePtr unmark_booleans(VariablePtr variable) {
+  if (variable->type.kind != TypeKind::boolean || std::ranges::none_of(variable->attributes, is_boolean_mark))
+    return variable;
+  auto copy = std::make_shared<Variable>(*variable);
+  std::erase_if(copy->attributes, is_boolean_mark);
+  return copy;
 }
 
 bool has_numbered_booleans(const Variable& variable) {

@@ -7,20 +7,21 @@
 
 namespace codecfs::commands {
 
+// Each function returns the variable itself if it has no booleans, or if another attribute has the name.
+
 /// Describes an array of booleans in xarray's form; its chunks are the same. A fill value is no longer a mark of
-/// missing data, as xarray makes true of these. Returns whether it did: not if another attribute has that name.
-bool number_booleans(Variable& variable);
+/// missing data, as xarray makes true of these.
+VariablePtr number_booleans(VariablePtr variable);
 
 /// The same without a fill value, so that all chunks are copied: xarray takes the one of an NCZarr array for a mark of
 /// missing data.
-bool number_booleans_for_nczarr(Variable& variable);
+VariablePtr number_booleans_for_nczarr(VariablePtr variable);
 
 /// For HDF5 files with dimensions that are not named as netCDF: booleans stay what h5py has for them, and xarray's
-/// attribute tells its readers by way of newer netCDF-C, which find bytes, that they are booleans. Returns whether it
-/// did: not if another attribute has that name.
-bool mark_booleans(Variable& variable);
+/// attribute tells its readers by way of newer netCDF-C, which find bytes, that they are booleans.
+VariablePtr mark_booleans(VariablePtr variable);
 /// Takes the attribute from booleans, where it says nothing new.
-bool unmark_booleans(Variable& variable);
+VariablePtr unmark_booleans(VariablePtr variable);
 
 /// Whether the variable has xarray's form.
 [[nodiscard]] bool has_numbered_booleans(const Variable& variable);

@@ -6,8 +6,8 @@
 
 namespace codecfs::commands {
 
-/// For conversion of v2 into v3: the variable has the fill value that kStoredTypes notes, if it has no other; the note
-/// is gone. Returns whether there was one.
-bool take_fill(Variable& variable);
+/// For conversion of v2 into v3: the variable with the fill value that kStoredTypes notes, without the note; itself if
+/// there is no note, or it has a fill value.
+VariablePtr take_fill(VariablePtr variable);
 
 }  // namespace codecfs::commands

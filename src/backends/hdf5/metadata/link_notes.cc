@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "backends/api/names.h"
@@ -63,32 +62,24 @@ herr_t refuse_file(const char*, const char*, const char*, const char*, unsigned*
 
 Result<std::vector<Attribute>> ObjectTree::link_notes(ObjectId group) {
   CODECFS_ASSIGN(const Handle handle, open_group(group));
-  std::vector<Attribute> notes;
-  Result<> made;
-  std::set<std::string> shown;
-  CODECFS_TRY(for_each(group, [&](const Link& link, const Result<Entry>& entry) {
-    shown.insert(link.name);
-    if (!made || !entry) return;
-    if (entry->kind != EntryKind::symlink) {
-      Json escape = Json::object();
-      note_escape(escape, entry->name);
-      if (!escape.empty()) notes.push_back({entry->name, std::move(escape)});
-      return;
-    }
-    Result<Json> note = note_of(handle.get(), link, entry->target);
-    if (!note) {
-      made = std::unexpected(note.error());
-      return;
-    }
-    (*note)["link"] = as_utf8(entry->target);
-    note_escape(*note, entry->name);
-    notes.push_back({entry->name, *std::move(note)});
-  }));
-  CODECFS_TRY(made);
   CODECFS_ASSIGN(const std::vector<Link> links, links_of(handle.get()));
+  std::vector<Attribute> notes;
   for (const Link& link : links) {
-    if (shown.contains(link.name)) continue;
-    if (auto type = note_of_type(handle.get(), link)) notes.push_back(*std::move(type));
+    (void)recorder_->object(nodes_[group].address);
+    const auto entry = entry_of(group, handle.get(), link);
+    if (!entry) continue;
+    if (!*entry) {
+      if (auto type = note_of_type(handle.get(), link)) notes.push_back(*std::move(type));
+      continue;
+    }
+    const Entry& member = **entry;
+    Json note = Json::object();
+    if (member.kind == EntryKind::symlink) {
+      CODECFS_ASSIGN(note, note_of(handle.get(), link, member.target));
+      note["link"] = as_utf8(member.target);
+    }
+    note_escape(note, member.name);
+    if (!note.empty()) notes.push_back({member.name, std::move(note)});
   }
   return notes;
 }
