@@ -12,7 +12,7 @@ namespace codecfs::commands {
 /// Returns the same pointer where nothing is to be changed.
 using ChangeVariable = VariablePtr (*)(VariablePtr variable);
 
-/// Each variable is changed when it is asked for.
+/// Each variable is changed when it is asked for, also for facts(), which reads its attributes, too.
 class ChangedVariables final : public BorrowedSource {
  public:
   ChangedVariables(std::unique_ptr<Source> source, ChangeVariable change)

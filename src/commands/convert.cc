@@ -311,8 +311,7 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   const bool is_of_zarr2 = options.format != DatasetFormat::hdf5 && options.format != DatasetFormat::zarr3;
   const bool is_from_zarr = info.format.starts_with("Zarr");
   if (is_of_zarr && !is_from_zarr)
-    source = std::make_unique<NotedTypes>(std::make_unique<ChangedVariables>(std::move(source), unmark_booleans),
-                                          options.format != DatasetFormat::zarr3);
+    source = std::make_unique<NotedTypes>(std::move(source), options.format != DatasetFormat::zarr3);
   if (options.format == DatasetFormat::zarr3 && is_from_zarr && !source->is_zarr3())
     source = std::make_unique<ChangedVariables>(std::move(source), take_fill);
   if (is_of_zarr2 && source->is_zarr3()) source = std::make_unique<SizedFrames>(std::move(source));

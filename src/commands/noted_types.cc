@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "commands/netcdf_booleans.h"
 #include "model/data_type.h"
 #include "model/json.h"
 
@@ -27,6 +28,7 @@ Json limits_of(const Variable& variable) {
 
 Result<VariablePtr> NotedTypes::variable(ObjectId variable) {
   CODECFS_ASSIGN(VariablePtr found, source_->variable(variable));
+  found = unmark_booleans(std::move(found));
   const auto types = stored_types(found->attributes, &found->stored_type);
   Json notes = types ? parse_stored_types(types->value) : Json::object();
   if (Json fill = notes_fill_ ? fill_of(*found) : Json(); !fill.is_null()) notes["fill"] = std::move(fill);
