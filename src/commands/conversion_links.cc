@@ -145,8 +145,10 @@ Result<> Conversion::restore_types(TreeFiles::Ino from, const Directory& to) {
   if (links == attributes->end()) return {};
   const Json notes = parse_stored_links(links->value);
   for (const auto& [key, note] : notes.items()) {
-    if (!note.contains(kNotedType) || from_.find(from, escape_name(key))) continue;  // a member has its name by now
-    const Result<> made = to_.restore_link(to, key, print_json(note));               // a file name of the HDF5 file
+    if (!note.contains(kNotedType)) continue;
+    const auto member = from_.find(from, escape_name(key));
+    if (member || member.error().code != ENOENT) continue;              // it has the name by now, or may have it
+    const Result<> made = to_.restore_link(to, key, print_json(note));  // a file name of the HDF5 file
     if (!made && !means_no_link(made.error().code)) return made;
   }
   return {};

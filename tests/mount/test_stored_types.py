@@ -194,6 +194,22 @@ def test_maximum_shapes_come_back(tmp_path, forms):
         assert (grown["first"], grown["larger"], grown["both"]) == ((None, 8), (60, 6), (2, 3, 4))
 
 
+def test_noted_maximum_shapes_in_a_mount(mount, tmp_path):
+    """As cp -r writes a copy into a mounted file. _maxshape is stronger; a new variable without either is unlimited."""
+    with h5py.File(tmp_path / "a.h5", "w"):
+        pass
+    zarray = {"zarr_format": 2, "shape": [5, 6], "chunks": [2, 3], "dtype": "<i4", "fill_value": 0, "order": "C", "compressor": None,
+              "filters": None}
+    note = {"_nc_hdf5_types": json.dumps({"type": None, "max_shape": [None, 6]})}
+    m = mount(tmp_path / "a.h5")
+    for name, attributes, more in ("noted", note, {}), ("told", note, {"_maxshape": [5, 60]}), ("neither", {}, {}):
+        (m.path / name).mkdir()
+        (m.path / name / ".zattrs").write_text(json.dumps(attributes))
+        (m.path / name / ".zarray").write_text(json.dumps({**zarray, **more}))
+    m.unmount()
+    assert limits(tmp_path / "a.h5") == {"noted": (None, 6), "told": (5, 60), "neither": (None, None)}
+
+
 def test_arrays_of_zarr_have_their_shape_as_maximum(tmp_path):
     """xarray's to_netcdf and nccopy make fixed dimensions; nccopy -k cdf5 takes one that is unlimited."""
     x = {"a": (("y", "x"), np.arange(12.).reshape(3, 4)), "none": (("n",), np.zeros(0)), "b": (("x",), np.arange(4))}
