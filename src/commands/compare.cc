@@ -47,8 +47,28 @@ std::vector<Attribute> without_known_fill(const Variable& variable, const Variab
 
 /// The names of dimensions that the source has, or a copy of it.
 OptionalNames names_in(const Variable& variable) {
-  if (!variable.dimensions) return OptionalNames(variable.grid.rank());
-  return named_dimensions(*variable.dimensions, variable.attributes);
+  std::optional<OptionalNames> names = all_names_of(variable);
+  if (!names) return OptionalNames(variable.grid.rank());
+  if (has_unnamed(*names)) return *std::move(names);
+  std::vector<std::string> all;
+  for (std::optional<std::string>& name : *names) all.push_back(*std::move(name));
+  return named_dimensions(all, variable.attributes);
+}
+
+Json names_json(const OptionalNames& names) {
+  Json json = Json::array();
+  for (const std::optional<std::string>& name : names) json.push_back(name ? Json(*name) : Json());
+  return json;
+}
+
+/// Without an attribute that says no more than the names of the dimensions.
+std::vector<Attribute> without_known_names(const Variable& variable, std::vector<Attribute> attributes) {
+  const std::optional<OptionalNames> names = all_names_of(variable);
+  if (names)
+    std::erase_if(attributes, [&](const Attribute& attribute) {
+      return attribute.name == kDimensions && *attribute.value == names_json(*names);
+    });
+  return attributes;
 }
 
 /// Whether both sides name a dimension, and not alike.
@@ -242,9 +262,10 @@ class DatasetComparison {
     if (a.unreadable_attributes || b.unreadable_attributes)
       not_known(path, (a.unreadable_attributes ? a : b).unreadable_attributes->reason);
     else
-      compare_attributes(path, without_known_fill(a, b), without_known_fill(b, a));
-    if (a.dimensions && b.dimensions && have_other_names(a, b))
-      differ(path, fmt::format("dimensions: {}, {}", print_json(Json(*a.dimensions)), print_json(Json(*b.dimensions))));
+      compare_attributes(path, without_known_names(a, without_known_fill(a, b)),
+                         without_known_names(b, without_known_fill(b, a)));
+    if (const auto ours = all_names_of(a), theirs = all_names_of(b); ours && theirs && have_other_names(a, b))
+      differ(path, fmt::format("dimensions: {}, {}", print_json(names_json(*ours)), print_json(names_json(*theirs))));
     bool as_texts = false;
     if (ordered(a.type) != ordered(b.type) || a.object_codec != b.object_codec) {
       as_texts = has_texts(a) && has_texts(b);

@@ -256,7 +256,8 @@ void tell_what_hdf5_lacks(TreeFiles& from, fs::View view, const DatasetInfo& inf
     if (!node.variable || !node.variable->facts || omissions.covers("/" + node.path)) continue;
     const Variable& facts = *node.variable->facts;
     const std::string shown = path.empty() ? "/" : path;
-    if (facts.some_dimensions && !facts.dimensions && with_names++ == 0) first_name = shown;
+    const std::optional<OptionalNames> names = all_names_of(facts);
+    if (names && has_unnamed(*names) && with_names++ == 0) first_name = shown;
     if (from.filesystem().rules().pipeline_for(path, facts)) continue;
     const Result<> whole = from.filesystem().forms().check_for_hdf5(view, shown, facts);
     if (!whole && with_codec++ == 0) first_codec = whole.error().reason;

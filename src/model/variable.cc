@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <string_view>
 
 #include "base/endian.h"
 #include "model/fill.h"
@@ -91,12 +93,56 @@ std::optional<OptionalNames> names_of(const Variable& variable) {
 void set_names(Variable& variable, std::optional<OptionalNames> names) {
   variable.dimensions.reset();
   variable.some_dimensions.reset();
-  if (names && std::ranges::all_of(*names, [](const auto& name) { return name.has_value(); })) {
+  if (names && !has_unnamed(*names)) {
     variable.dimensions.emplace();
     for (std::optional<std::string>& name : *names) variable.dimensions->push_back(*std::move(name));
   } else {
     variable.some_dimensions = std::move(names);
   }
+}
+
+bool has_unnamed(const OptionalNames& names) {
+  return std::ranges::any_of(names, [](const auto& name) { return !name; });
+}
+
+OptionalNames distinct_names(std::span<const std::string> names) {
+  OptionalNames distinct;
+  std::set<std::string_view> known;
+  for (const std::string& name : names)
+    distinct.push_back(known.insert(name).second ? std::optional(name) : std::nullopt);
+  return distinct;
+}
+
+bool has_repeated_names(const Variable& variable) {
+  return variable.dimensions && variable.dimensions->size() > 1 && has_unnamed(distinct_names(*variable.dimensions));
+}
+
+void make_names_distinct(Variable& variable) {
+  if (!has_repeated_names(variable)) return;
+  OptionalNames distinct = distinct_names(*variable.dimensions);
+  variable.attributes.push_back({kDimensions, Json(*variable.dimensions)});
+  set_names(variable, std::move(distinct));
+}
+
+std::optional<OptionalNames> complete_names(const std::optional<OptionalNames>& names,
+                                            std::span<const std::string> listed) {
+  const auto agree = [](const std::optional<std::string>& name, const std::string& other) {
+    return !name || *name == other;
+  };
+  if (names && !std::ranges::equal(*names, listed, agree)) return std::nullopt;
+  return OptionalNames(listed.begin(), listed.end());
+}
+
+std::optional<OptionalNames> all_names_of(const Variable& variable) {
+  if (variable.dimensions) return names_of(variable);
+  const auto found = std::ranges::find(variable.attributes, kDimensions, &Attribute::name);
+  const bool are_names = found != variable.attributes.end() && found->value->is_array() &&
+                         found->value->size() == variable.grid.rank() &&
+                         std::ranges::all_of(*found->value, [](const Json& item) { return item.is_string(); });
+  if (!are_names) return names_of(variable);
+  const auto listed = found->value->get<std::vector<std::string>>();
+  std::optional<OptionalNames> all = complete_names(variable.some_dimensions, listed);
+  return all ? all : names_of(variable);
 }
 
 void repeat_element(Bytes element, MutableBytes target) {

@@ -21,6 +21,9 @@ namespace codecfs {
 
 /// The attribute whose value netCDF and xarray use for missing data.
 inline constexpr const char* kFillAttribute = "_FillValue";
+/// The attribute of arrays of Zarr v2 that names their dimensions: a list with a name for each. With another value it
+/// is an attribute like others, as it is of a group, and in Zarr v3.
+inline constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
 
 struct Attribute {
   std::string name;
@@ -163,6 +166,19 @@ std::vector<std::optional<uint64_t>> noted_limits(const Variable& variable);
 std::optional<OptionalNames> names_of(const Variable& variable);
 /// Sets the names of all dimensions, or of some, or none.
 void set_names(Variable& variable, std::optional<OptionalNames> names);
+
+/// Whether one of the names is null.
+bool has_unnamed(const OptionalNames& names);
+/// Each name where it is first, else null: tensorstore opens no array of Zarr v3 that has a name twice.
+OptionalNames distinct_names(std::span<const std::string> names);
+bool has_repeated_names(const Variable& variable);
+/// Zarr v3: a variable with a name twice gets distinct_names(), and the names as an attribute kDimensions.
+void make_names_distinct(Variable& variable);
+/// The inverse: `listed`, if that has all of `names`. Else none.
+std::optional<OptionalNames> complete_names(const std::optional<OptionalNames>& names,
+                                            std::span<const std::string> listed);
+/// The names of all dimensions, which a variable of Zarr v3 may have in an attribute kDimensions; else names_of().
+std::optional<OptionalNames> all_names_of(const Variable& variable);
 
 /// A chunk in which every element is the fill. EOPNOTSUPP for object codecs other than vlen-utf8.
 Result<Buffer> make_fill_chunk(const Variable& variable);

@@ -16,6 +16,7 @@ VENVS = {
     "netcdf": (["netCDF4", "zarr<3", "numcodecs<0.16", "numpy<2"],
                "import netCDF4, zarr; assert tuple(map(int, netCDF4.__netcdf4libversion__.split('.')[:2])) >= (4, 9)"),
     "netcdf4": (["netCDF4"], "import netCDF4; assert tuple(map(int, netCDF4.__netcdf4libversion__.split('.')[:2])) >= (4, 10)"),
+    "tensorstore": (["tensorstore"], "import tensorstore"),
     "hdf5plugin": (["hdf5plugin", "h5py"], "import hdf5plugin, h5py"),
 }
 

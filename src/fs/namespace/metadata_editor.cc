@@ -47,6 +47,17 @@ void take_dimensions(const DirectoryState& group, Variable& variable) {
     variable.attributes.push_back({kDimensions, Json(*std::move(names))});
 }
 
+/// In a store of Zarr v3 the names of a view of v2 are an attribute, too, if there is one, or a name is there twice.
+/// Where they are shown because of that attribute alone, and have not changed, they are nothing else.
+void list_names(const std::vector<Attribute>& now, const Variable& facts, WrittenAttributes& written) {
+  if (!written.dimensions || written.dimensions == facts.dimensions) return;
+  const auto attribute = std::ranges::find_if(now, named(kDimensions));
+  if (attribute == now.end() && !has_unnamed(distinct_names(*written.dimensions))) return;
+  written.attributes.push_back({kDimensions, Json(*written.dimensions)});
+  if (!facts.dimensions && attribute != now.end() && *attribute->value == *written.attributes.back().value)
+    written.dimensions.reset();
+}
+
 /// Sets the maximum shape of a new variable without one: what a copy of an HDF5 file notes, or else its shape if it
 /// `is_fixed`.
 void set_limits(Variable& variable, bool is_fixed) {
@@ -156,6 +167,7 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
       if (has_names && variable->dimensions->empty() && written->dimensions->empty()) written->dimensions.reset();
     }
     sort_dimensions(now, rank, has_names, *written);
+    if (source.is_zarr3()) list_names(now, facts, *written);
   } else {
     if (!written->defined.empty()) CODECFS_TRY(define_dimensions(source, node.object, *written));
     CODECFS_ASSIGN(now, source.group_attributes(node.object));
@@ -264,6 +276,7 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
           variable.attributes.erase(mark);
       }
       take_dimensions(mount_.overlay.state_of(group), variable);
+      if (source.is_zarr3()) make_names_distinct(variable);
     }
     set_limits(variable, mount_.new_are_fixed);
     CODECFS_TRY(source.begin_writing_to(group.object));

@@ -61,6 +61,7 @@ class MetadataEditor {
   static bool is_other_fill(const Variable& variable, const Json& value);
   Result<> apply_zarr_json(Ino directory, std::string_view text, const Cancelled& cancelled);
   Result<> change_array(Ino directory, const WrittenZarr3& written, const Cancelled& cancelled);
+  void take_listed_names(WrittenZarr3& written) const;
   struct Names {
     std::optional<OptionalNames> shown;
     std::optional<OptionalNames> wanted;

@@ -80,11 +80,24 @@ Result<> MetadataEditor::apply_zarr_json(Ino directory, std::string_view text, c
   const Node& node = *place.node;
   Result<WrittenZarr3> written = parse_zarr_json(text, is_encoded(node.view));
   if (!written) return fail(written.error().code, "{}: {}", node.path, written.error().reason);
+  take_listed_names(*written);
   if (node.kind == NodeKind::group && written->is_array) return make_array(directory, *std::move(written));
   if (node.kind == NodeKind::variable) return change_array(directory, *written, cancelled);
   const SharedLock layout(mount_.layout);
   CODECFS_ASSIGN(std::vector<Attribute> now, mount_.dataset.source().group_attributes(node.object));
   return change_attributes(node, written->attributes, {std::move(now), {}}, {});
+}
+
+/// In a store of Zarr v3, _ARRAY_DIMENSIONS is an attribute like others. Other sources have no others: there it
+/// completes `dimension_names`, which programs that write format 2, too, leave out, and in which a name cannot be
+/// twice.
+void MetadataEditor::take_listed_names(WrittenZarr3& written) const {
+  std::optional<std::vector<std::string>> listed = std::exchange(written.attributes.dimensions, std::nullopt);
+  if (!listed) return;
+  if (mount_.dataset.source().is_zarr3())
+    written.attributes.attributes.push_back({kDimensions, Json(*std::move(listed))});
+  else if (auto all = complete_names(names_of(written.variable), *listed))
+    codecfs::set_names(written.variable, std::move(all));
 }
 
 /// The array differs in nothing but what can be changed: codecs in the encoded view, shape, attributes and names.
@@ -97,7 +110,8 @@ Result<> MetadataEditor::change_array(Ino directory, const WrittenZarr3& written
   const Result<Json> shown = forms_.zarr_json(view, path, *described);
   if (!shown) return fail(EINVAL, "{}: {}", path, shown.error().reason);
   // The written text is compared with the shown one, as both have what zarr.json can say.
-  CODECFS_ASSIGN(const WrittenZarr3 stands, parse_zarr_json(print_json(*shown), true));
+  CODECFS_ASSIGN(WrittenZarr3 stands, parse_zarr_json(print_json(*shown), true));
+  take_listed_names(stands);
   const Variable& now = stands.variable;
   const Variable& wanted = written.variable;
   const auto unchangeable = [&](const char* key) {
@@ -131,6 +145,8 @@ Result<std::optional<MetadataEditor::Names>> MetadataEditor::changed_names(const
   if (names.shown == names.wanted) return std::nullopt;
   if (mount_.dataset.source().is_zarr3()) return names;
   if (has_no_names(wanted)) return std::nullopt;
+  // What is shown of names that are there twice, without the attribute that has all.
+  if (now.dimensions && wanted.some_dimensions == distinct_names(*now.dimensions)) return std::nullopt;
   CODECFS_TRY(check_names(wanted));
   return names;
 }

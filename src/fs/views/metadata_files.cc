@@ -90,7 +90,7 @@ Json zattrs_json(const Variable& variable) {
     else
       mark = with_float_texts(mark);
   }
-  if (variable.dimensions) json["_ARRAY_DIMENSIONS"] = *variable.dimensions;
+  if (variable.dimensions) json[kDimensions] = *variable.dimensions;
   if (!variable.dimension_paths) return json;
   put_types(json, variable.attributes);
   Json& array = json["_nczarr_array"] = Json{{"dimension_references", *variable.dimension_paths}};

@@ -44,10 +44,6 @@ std::string file_text(const Json& json);
 /// in Variable::filters.
 Result<Variable> parse_zarray(std::string_view text, bool with_codecs = false);
 
-/// The attribute with the names of the dimensions in Zarr v2. Another value than a list with a name for each dimension
-/// makes it an attribute like others, as it is of a group.
-inline constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
-
 struct WrittenAttributes {
   std::vector<Attribute> attributes;                   // without netCDF-C's own keys
   std::optional<std::vector<std::string>> dimensions;  // from kDimensions, if that is a list of names

@@ -258,9 +258,6 @@ Result<WrittenZarr3> parse_zarr_json(std::string_view text, bool with_codecs) {
   if (!written.is_array) return written;
   Variable& variable = written.variable;
   CODECFS_ASSIGN(auto names, parse_dimension_names(member(json, "dimension_names"), variable.grid.rank()));
-  // Programs that write format 2 too put the names into an attribute.
-  if (!names && written.attributes.dimensions)
-    names = OptionalNames(written.attributes.dimensions->begin(), written.attributes.dimensions->end());
   set_names(variable, std::move(names));
   for (Attribute& attribute : written.attributes.attributes)
     if (attribute.name == kFillAttribute)

@@ -30,7 +30,7 @@ Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterS
 /// The same of a sharded array, with its shards as chunks and the codecs as they are stored.
 Result<Json> zarr3_sharded_json(const Variable& described, const ChunkKeys& keys);
 
-/// What a written zarr.json says.
+/// What a written zarr.json says. `attributes.dimensions`: of an array, a name for each dimension.
 struct WrittenZarr3 {
   bool is_array = false;
   WrittenAttributes attributes;

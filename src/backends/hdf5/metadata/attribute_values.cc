@@ -399,8 +399,8 @@ Handle open_of_class(hid_t holder, const char* name, H5T_class_t wanted) {
 
 bool is_hidden_attribute(std::string_view name, const AttributeRules& rules) {
   if (name == kJsonAttributes) return true;
-  if (name == kPhonyDimensions) return !rules.group;     // follows from the names of the dimensions
-  if (name == "_ARRAY_DIMENSIONS") return !rules.group;  // the dimensions are shown under this name
+  if (name == kPhonyDimensions) return !rules.group;  // follows from the names of the dimensions
+  if (name == kDimensions) return !rules.group;       // the dimensions are shown under this name
   if (rules.netcdf && std::ranges::find(kNetcdfHidden, name) != kNetcdfHidden.end()) return true;
   return rules.scale && std::ranges::find(kScaleHidden, name) != kScaleHidden.end();
 }

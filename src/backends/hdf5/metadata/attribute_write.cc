@@ -371,7 +371,7 @@ Result<> AttributeChange::list_json(const std::set<std::string>& before) {
 
 Result<> AttributeChange::set(Attribute attribute, const Json& stored_type) {
   const std::string& name = attribute.name;
-  if (name == "_ARRAY_DIMENSIONS" && !rules_.group)
+  if (name == kDimensions && !rules_.group)
     return fail(EINVAL, "{}: \"{}\" is {}, not a name for each dimension: HDF5 has no form for it", object_, name,
                 print_json(attribute.value));
   const bool makes_scale = !rules_.group && name == "CLASS" && *attribute.value == kScaleClass;

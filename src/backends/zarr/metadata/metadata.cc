@@ -173,7 +173,7 @@ Json read_hint(const std::optional<std::string>& text) {
 
 /// Removes _ARRAY_DIMENSIONS from the attributes and returns it, if it fits the shape.
 std::optional<std::vector<std::string>> take_dimensions(Json& zattrs, size_t rank) {
-  const auto found = zattrs.find("_ARRAY_DIMENSIONS");
+  const auto found = zattrs.find(kDimensions);
   if (found == zattrs.end() || !found->is_array()) return std::nullopt;
   std::vector<std::string> names;
   for (const Json& name : *found) {

@@ -18,7 +18,6 @@ namespace codecfs::zarr {
 namespace {
 
 constexpr int kIndent = 4;  // as zarr-python 2 writes
-constexpr const char* kDimensions = "_ARRAY_DIMENSIONS";
 /// Larger chunks are not encoded to test the pipeline.
 constexpr uint64_t kMaxTrial = uint64_t{1} << 20;
 

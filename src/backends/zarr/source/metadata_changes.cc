@@ -54,7 +54,11 @@ Result<> MetadataChanges::set_zarr3_attributes(const Object& object, ObjectId id
 }
 
 Result<> MetadataChanges::set_dimensions(ObjectId id, std::span<const std::string> names) {
-  if (is_v3()) return set_dimension_names(id, OptionalNames(names.begin(), names.end()));
+  if (is_v3()) {
+    CODECFS_ASSIGN(const ArrayPtr array, store_.array(id));
+    const auto& now = array->array.variable.dimensions;
+    return now && std::ranges::equal(names, *now) ? Result<>() : set_dimension_names(id, distinct_names(names));
+  }
   const auto lock = store_.changing_keys();
   CODECFS_ASSIGN(const Object object, editor_.variable_to_change(id));
   CODECFS_ASSIGN(const ArrayPtr array, store_.array(id));
