@@ -160,8 +160,10 @@ Result<WorkerClient::SessionPtr> WorkerClient::current() {
   if (SessionPtr running = running_session()) return running;
   const LockGuard one(starting_);
   if (SessionPtr running = running_session()) return running;
+  SessionPtr ended;  // handles what its process has said last, which needs the mutex
   {
     const LockGuard lock(mutex_);
+    ended = std::move(session_);
     session_.reset();
     if (is_final_)
       return fail(EIO, "{}: the process that writes it has ended{}{}; what it has not committed is lost", path_,
@@ -169,6 +171,7 @@ Result<WorkerClient::SessionPtr> WorkerClient::current() {
     if (defects_ >= kMaxDefects)
       return fail(EIO, "{}: libhdf5 has failed {} times because of it; it is not tried again", path_, defects_);
   }
+  ended.reset();
   return start();
 }
 
