@@ -35,10 +35,16 @@ Result<> StoreLock::make_exclusive() {
 }
 
 void StoreLock::take_over(StoreLock& other) {
+  UniqueFd file;
+  State state{};
+  {
+    const LockGuard lock(other.mutex_);
+    file = std::move(other.file_);
+    state = other.state_;
+  }
   const LockGuard lock(mutex_);
-  const LockGuard taken(other.mutex_);
-  file_ = std::move(other.file_);
-  state_ = other.state_.load();
+  file_ = std::move(file);
+  state_ = state;
 }
 
 void StoreLock::make_shared() {
