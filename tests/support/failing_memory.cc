@@ -17,8 +17,12 @@ bool fails() {
 
 void* allocate(std::size_t size) {
   if (fails()) throw std::bad_alloc();
-  if (void* const block = std::malloc(size != 0 ? size : 1)) return block;
-  throw std::bad_alloc();
+  while (true) {
+    if (void* const block = std::malloc(size != 0 ? size : 1)) return block;
+    const std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) throw std::bad_alloc();
+    handler();
+  }
 }
 
 }  // namespace
