@@ -10,8 +10,8 @@
 
 namespace codecfs {
 
-/// The error of the exception that is being handled: of std::bad_alloc ENOMEM with this reason, of others EIO with their
-/// text.
+/// The error of the exception that is being handled: of std::bad_alloc ENOMEM with this reason, of others EIO with
+/// their text.
 Error error_of_exception(const std::string& memory_reason = "out of memory") noexcept;
 
 /// The result of the function.

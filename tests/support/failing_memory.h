@@ -38,7 +38,6 @@ Result<> without_memory_errors(Function function) {
 template <class Act, class Check>
 void step_through_allocations(Act act, Check check) {
   constexpr int kMost = 10'000;
-  int errors = 0;
   for (int passed = 0; passed < kMost; ++passed) {
     SCOPED_TRACE(testing::Message() << "after " << passed << " allocations");
     Result<> done;
@@ -49,7 +48,6 @@ void step_through_allocations(Act act, Check check) {
       has_failed = FailingMemory::has_failed();
     }
     if (!done) {
-      ++errors;
       EXPECT_EQ(done.error().code, ENOMEM) << done.error().reason;
       EXPECT_TRUE(has_failed);
     }

@@ -391,7 +391,8 @@ Result<> WriteBack::finish() {
       EditTable::note_whole(*edit);
     }
   }
-  const Result<> stored = sync_all();
+  Result<> stored = sync_all();
+  if (!stored && stored.error().code == ENOMEM) stored = sync_all();  // the last try, and memory may be there again
   // Join the threads: only this thread uses the source from here on.
   committer_ = {};
   encoders_.clear();

@@ -544,6 +544,23 @@ TEST_F(WriteBackTest, MemoryThatRunsOutIsAnErrorOfTheChunk) {
   }
 }
 
+TEST_F(WriteBackTest, TheEndOfTheMountTriesAgainWhenMemoryHasRunOut) {
+  WriteBack::Options options;
+  options.commit = std::chrono::seconds(3600);
+  for (int passed = 0; passed < 6; ++passed) {
+    make(options);
+    ASSERT_TRUE(put(1, 0, "one"));
+    ASSERT_TRUE(put(2, 0, "two"));
+    source_->commits = 0;
+    FailPoints::arm(FailPoint::memory, passed, 1);
+    EXPECT_TRUE(write_back_->finish()) << passed;
+    FailPoints::disarm();
+    EXPECT_EQ(stored(1), filled(0, "one"));
+    EXPECT_EQ(stored(2), filled(0, "two"));
+    EXPECT_GT(source_->commits, 0);
+  }
+}
+
 /// Each call in turn, with memory that runs out at each place: afterwards nothing is held.
 class WriteBackMemoryTest : public WriteBackTest {
  protected:
