@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <new>
 #include <vector>
 
 #include "base/mutex.h"
@@ -36,11 +37,15 @@ class Pool {
     idle_bytes_ -= capacity;
     return block;
   }
-  /// False if the pool is full; the caller must then free the block.
-  bool put(std::byte* block, size_t capacity) {
+  /// False if the pool is full, or has no memory for the entry; the caller must then free the block.
+  bool put(std::byte* block, size_t capacity) noexcept {
     const LockGuard lock(mutex_);
     if (idle_bytes_ + capacity > Buffer::kPoolBytes) return false;
-    idle_[capacity].push_back(block);
+    try {
+      idle_[capacity].push_back(block);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
     idle_bytes_ += capacity;
     return true;
   }

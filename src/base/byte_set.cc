@@ -29,6 +29,10 @@ void ByteSet::add(uint64_t offset, uint64_t size, Bytes mask) {
   }
 }
 
+void ByteSet::make_room(uint64_t end) {
+  if (!has_all_) words_.reserve((end + kWord - 1) / kWord);
+}
+
 void ByteSet::add(const ByteSet& other) {
   if (has_all_) return;
   if (other.has_all_) return add_all();

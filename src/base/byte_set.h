@@ -13,11 +13,14 @@ class ByteSet {
   /// Adds `size` bytes from `offset` on. `mask`: only those with 0xff, instead of 0, at their place in it; empty: all.
   /// std::bad_alloc.
   void add(uint64_t offset, uint64_t size, Bytes mask = {});
+  /// The next add() needs no memory for bytes below `end`. std::bad_alloc.
+  void make_room(uint64_t end);
   /// Adds all bytes from 0 on, however many the buffer has.
   void add_all() {
     has_all_ = true;
     words_.clear();
   }
+  /// std::bad_alloc.
   void add(const ByteSet& other);
 
   [[nodiscard]] bool is_empty() const { return !has_all_ && words_.empty(); }

@@ -52,9 +52,7 @@ class Interruption {
       return true;
     }
     while (!predicate()) {
-      lock.unlock();  // the check may take other locks
-      const bool is_over = (*current_)();
-      lock.lock();
+      const bool is_over = check_without(lock);
       if (is_over) return predicate();
       (void)condition.wait_for(lock, kInterval, predicate);
     }
@@ -100,6 +98,19 @@ class Interruption {
   };
 
  private:
+  /// The check may take other locks.
+  static bool check_without(UniqueLock<Mutex>& lock) CODECFS_NO_THREAD_SAFETY_ANALYSIS {
+    struct Unlocked {
+      explicit Unlocked(UniqueLock<Mutex>& held) : lock(held) { lock.unlock(); }
+      ~Unlocked() { lock.lock(); }
+      Unlocked(const Unlocked&) = delete;
+      Unlocked& operator=(const Unlocked&) = delete;
+      UniqueLock<Mutex>& lock;
+    };
+    const Unlocked unlocked(lock);
+    return (*current_)();
+  }
+
   static inline thread_local const Check* current_ = nullptr;
 };
 

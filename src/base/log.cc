@@ -119,7 +119,19 @@ spdlog::level::level_enum to_spdlog(Level level) {
 
 }  // namespace
 
-void write(Level level, std::string_view message) { instance().logger.log(to_spdlog(level), message); }
+void write(Level level, std::string_view message) noexcept {
+  try {
+    instance().logger.log(to_spdlog(level), message);
+  } catch (...) {  // spdlog has caught all but what its first call, or its own report of an error, has thrown
+  }
+}
+
+void print(Level level, fmt::string_view format, fmt::format_args arguments) noexcept {
+  try {
+    write(level, fmt::vformat(format, arguments));
+  } catch (...) {
+  }
+}
 
 void to_stderr() { instance().send_to(std::make_shared<spdlog::sinks::stderr_sink_mt>()); }
 

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/result.h"
 
@@ -16,7 +15,10 @@ namespace codecfs::log {
 
 enum class Level { debug, info, warning, error };
 
-void write(Level level, std::string_view message);
+// No exception leaves the functions that log: a message for which there is no memory is lost.
+
+void write(Level level, std::string_view message) noexcept;
+void print(Level level, fmt::string_view format, fmt::format_args arguments) noexcept;
 /// Selects where messages go from now on. Default: stderr.
 void to_stderr();
 void to_syslog();
@@ -36,20 +38,20 @@ std::string recent();
 inline constexpr size_t kRecentMessages = 1000;
 
 template <class... Args>
-void debug(fmt::format_string<Args...> format, Args&&... args) {
-  write(Level::debug, fmt::format(format, std::forward<Args>(args)...));
+void debug(fmt::format_string<Args...> format, Args&&... args) noexcept {
+  print(Level::debug, format, fmt::make_format_args(args...));
 }
 template <class... Args>
-void info(fmt::format_string<Args...> format, Args&&... args) {
-  write(Level::info, fmt::format(format, std::forward<Args>(args)...));
+void info(fmt::format_string<Args...> format, Args&&... args) noexcept {
+  print(Level::info, format, fmt::make_format_args(args...));
 }
 template <class... Args>
-void warning(fmt::format_string<Args...> format, Args&&... args) {
-  write(Level::warning, fmt::format(format, std::forward<Args>(args)...));
+void warning(fmt::format_string<Args...> format, Args&&... args) noexcept {
+  print(Level::warning, format, fmt::make_format_args(args...));
 }
 template <class... Args>
-void error(fmt::format_string<Args...> format, Args&&... args) {
-  write(Level::error, fmt::format(format, std::forward<Args>(args)...));
+void error(fmt::format_string<Args...> format, Args&&... args) noexcept {
+  print(Level::error, format, fmt::make_format_args(args...));
 }
 
 }  // namespace codecfs::log

@@ -90,12 +90,15 @@ class LruMap {
 
   void insert(const Key& key, Pointer value, uint64_t weight) CODECFS_REQUIRES(mutex_) {
     remove(key);
-    items_.push_front({key, std::move(value), weight});
-    places_.emplace(key, items_.begin());
+    Items made;  // not in the map if there is no memory for its place
+    made.push_front({key, std::move(value), weight});
+    places_.emplace(key, made.begin());
+    items_.splice(items_.begin(), made);
     weight_ += weight;
-    while (items_.size() > capacity_ || (weight_ > most_weight_ && items_.size() > 1)) remove(Key(items_.back().key));
+    while (items_.size() > capacity_ || (weight_ > most_weight_ && items_.size() > 1)) remove(items_.back().key);
   }
 
+  /// `key` may be that of the item itself.
   void remove(const Key& key) CODECFS_REQUIRES(mutex_) {
     const auto found = places_.find(key);
     if (found == places_.end()) return;

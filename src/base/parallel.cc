@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/exceptions.h"
 #include "base/fail_points.h"
 #include "base/interruption.h"
 #include "base/mutex.h"
@@ -43,7 +44,7 @@ class ParallelLoop {
       try {
         done = work_on_numbers();
       } catch (...) {
-        done = std::unexpected(error_of_exception());
+        done = std::unexpected(error_of_exception(options_.memory_reason));
       }
     }
     if (!done) is_ended_ = true;
@@ -91,21 +92,6 @@ class ParallelLoop {
   Result<> check_cancelled() {
     if (options_.cancelled && options_.cancelled()) return fail(ECANCELED, "{}", options_.cancelled_reason);
     return {};
-  }
-
-  /// Of the exception that is being handled.
-  Error error_of_exception() const noexcept try {
-    try {
-      throw;
-    } catch (const std::bad_alloc&) {
-      return {ENOMEM, options_.memory_reason};
-    } catch (const std::exception& exception) {
-      return {EIO, fmt::format("internal error: {}", exception.what())};
-    } catch (...) {
-      return {EIO, "internal error"};
-    }
-  } catch (...) {
-    return {ENOMEM, "out of memory"};  // short enough to need no memory
   }
 
   const uint64_t count_;

@@ -5,11 +5,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/exceptions.h"
 #include "base/interruption.h"
 #include "base/mutex.h"
 #include "base/result.h"
@@ -19,10 +19,10 @@ namespace codecfs {
 template <class T>
 class SingleFlight {
  public:
-  /// What `make` returns, or the call of it with this key that runs already. ENOMEM if `make` throws
-  /// std::bad_alloc. EINTR: Interruption
-  /// of this thread; that of the thread that works ends only its own call.
+  /// What `make` returns, or the call of it with this key that runs already. What `make` throws is an error
+  /// (error_of_exception()). EINTR: Interruption of this thread; that of the thread that works ends only its own call.
   Result<T> run(const std::string& key, const std::function<Result<T>()>& make) {
+    const auto own = std::make_shared<Flight>();
     {
       UniqueLock<Mutex> lock(mutex_);
       for (auto found = flights_.find(key); found != flights_.end(); found = flights_.find(key)) {
@@ -32,21 +32,17 @@ class SingleFlight {
         const bool was_interrupted = !*other->result && other->result->error().code == EINTR;
         if (!was_interrupted || Interruption::is_requested()) return *other->result;
       }
-      flights_.emplace(key, std::make_shared<Flight>());
+      flights_.emplace(key, own);
     }
-    const Result<T> result = [&]() -> Result<T> {
-      try {
-        return make();
-      } catch (const std::bad_alloc&) {  // the others must not wait for ever
-        return fail(ENOMEM, "out of memory");
-      }
-    }();
-    const LockGuard lock(mutex_);
-    const auto own = flights_.find(key);
-    own->second->result = result;
-    own->second->ended.notify_all();
-    flights_.erase(own);
-    return result;
+    // The others must not wait for ever, so nothing throws until they have the result.
+    Result<T> made = without_exceptions(make);
+    {
+      const LockGuard lock(mutex_);
+      own->result.emplace(std::move(made));
+      own->ended.notify_all();
+      flights_.erase(key);
+    }
+    return *own->result;  // which does not change any more
   }
 
  private:

@@ -18,10 +18,7 @@ Result<std::jthread> start_thread(std::function<void(const std::stop_token&)> ru
     try {
       run(stop);
     } catch (const std::exception& exception) {
-      try {
-        log::error("internal error: a thread has ended: {}", exception.what());
-      } catch (const std::exception&) {  // the log needs memory, too
-      }
+      log::error("internal error: a thread has ended: {}", exception.what());
     }
   });
 } catch (const std::system_error& error) {

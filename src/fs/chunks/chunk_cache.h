@@ -80,9 +80,18 @@ class ChunkCache {
     uint64_t served = 0;                // bytes passed to the kernel
     std::list<ChunkKey>::iterator age;  // in ages_ or pushed_; valid when ready and kept
   };
+  using SlotPtr = std::shared_ptr<Slot>;
+  using Slots = std::unordered_map<ChunkKey, SlotPtr>;
+  class Filling;
   /// Releases the mutex during `decode`.
-  void decode_into(const std::shared_ptr<Slot>& slot, ChunkKey key, uint64_t estimate,
-                   const std::function<Result<Buffer>()>& decode) CODECFS_REQUIRES(mutex_);
+  void decode_into(Filling& filling, uint64_t estimate, const std::function<Result<Buffer>()>& decode)
+      CODECFS_REQUIRES(mutex_);
+  /// Puts an empty slot in place, for which other threads wait until end_filling().
+  SlotPtr begin_filling(ChunkKey key) CODECFS_REQUIRES(mutex_);
+  /// `age`: an entry for ages_, if there is a result. Takes no memory.
+  void end_filling(ChunkKey key, Slot& slot, Result<ChunkPtr> result, std::list<ChunkKey>& age)
+      CODECFS_REQUIRES(mutex_);
+  void drop(Slots::iterator slot) CODECFS_REQUIRES(mutex_);
   void make_room() CODECFS_REQUIRES(mutex_);
   void forget(ChunkKey key) CODECFS_REQUIRES(mutex_);
   void note_done(ChunkKey key) CODECFS_REQUIRES(mutex_);
@@ -91,7 +100,7 @@ class ChunkCache {
   Stats& stats_;
   Mutex mutex_;  // never held while decoding
   ConditionVariable changed_;
-  std::unordered_map<ChunkKey, std::shared_ptr<Slot>> slots_ CODECFS_GUARDED_BY(mutex_);
+  Slots slots_ CODECFS_GUARDED_BY(mutex_);
   std::deque<ChunkKey> done_ CODECFS_GUARDED_BY(mutex_);   // most recently finished chunks
   std::list<ChunkKey> ages_ CODECFS_GUARDED_BY(mutex_);    // of cached chunks, most recently used first
   std::list<ChunkKey> pushed_ CODECFS_GUARDED_BY(mutex_);  // of cached chunks that the kernel has, latest first

@@ -79,10 +79,11 @@ class EditContent {
   }
   /// Notes from now on which bytes are written. The fill that a new chunk begins with does not count as written.
   void note_written_bytes() { notes_written_ = true; }
-  /// The bytes that were written since the last call. Empty if they are not noted.
-  ByteSet take_written() { return std::exchange(written_, {}); }
-  /// They could not be stored, so take_written() returns them again. std::bad_alloc.
-  void give_back_written(const ByteSet& written) { written_.add(written); }
+  /// The bytes that were written since the last call. Empty if they are not noted. std::bad_alloc: then the next call
+  /// returns them.
+  ByteSet take_written();
+  /// They could not be stored, so take_written() returns them again. Must be called before that is called again.
+  void give_back_written(ByteSet written) noexcept { given_back_ = std::move(written); }
   /// Whether all bytes have been replaced, or the chunk was created, since this content exists.
   [[nodiscard]] bool is_own() const { return is_own_; }
   /// The version of the chunk of which the bytes are that were not written; none: not known.
@@ -107,12 +108,21 @@ class EditContent {
     std::optional<std::string> version;
   };
 
+  /// What a change begins with. It needs no more memory then.
+  struct Prepared {
+    std::shared_ptr<Buffer> bytes;
+    uint64_t size = 0;
+    bool whole = false;
+  };
+
   void note_size(uint64_t size);
-  Result<> begin(const Variable& variable, bool whole, uint64_t bytes);
-  Result<> make_private(uint64_t bytes);
-  Result<> put_zeros(uint64_t end);
-  Result<> note_bytes_of(const std::function<void(MutableBytes)>& change);
-  Result<> note_written(const std::function<void()>& note);
+  Result<Prepared> prepare(const Variable& variable, bool whole, uint64_t bytes);
+  void adopt(Prepared prepared) noexcept;
+  void put_zeros(uint64_t end);
+  Result<> note_bytes_of(Prepared prepared, const std::function<void(MutableBytes)>& change);
+  template <class Note>
+  Result<> note_written(Note note);
+  Result<> resize_prepared(const Variable& variable, Prepared prepared, uint64_t size, bool gaps_are_fill, bool notes);
 
   std::shared_ptr<Buffer> base_;           // until the first change
   std::shared_ptr<Buffer> bytes_;          // the whole chunk, fill beyond size_; null before the first change
@@ -123,6 +133,7 @@ class EditContent {
   bool is_own_ = false;
   bool notes_written_ = false;
   ByteSet written_;
+  ByteSet given_back_;
   std::optional<std::string> version_;
 };
 

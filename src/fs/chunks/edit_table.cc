@@ -32,9 +32,28 @@ std::optional<EditContent::State> Edit::look() {
 
 Edit::Taken Edit::take() {
   const LockGuard lock(content_mutex);
-  if (!content.is_replacing()) return {*content.state(), content.take_written(), content.is_own(), content.version()};
-  // The encoder was given the chunk before a program began to replace it.
-  return {content.storable().value_or(EditContent::State{}), {}, true, content.version()};
+  Taken taken(*this);
+  taken.version = content.version();
+  // If it is being replaced, the encoder was given the chunk before a program began that.
+  const bool is_replacing = content.is_replacing();
+  taken.content = content.storable().value_or(EditContent::State{});
+  taken.is_own = is_replacing || content.is_own();
+  if (!is_replacing) taken.written = content.take_written();  // last, as the memory that it needs is the last, too
+  return taken;
+}
+
+Edit::Taken::Taken(Taken&& other) noexcept
+    : content(std::move(other.content)),
+      written(std::exchange(other.written, {})),
+      is_own(other.is_own),
+      version(std::move(other.version)),
+      owner_(other.owner_) {}
+
+Edit::Taken::~Taken() {
+  content = {};  // first, so that the next change need not copy the bytes
+  if (written.is_empty()) return;
+  const LockGuard lock(owner_->content_mutex);
+  owner_->content.give_back_written(std::move(written));
 }
 
 EditPtr EditTable::find(ChunkKey key) const {
@@ -52,6 +71,16 @@ std::vector<EditPtr> EditTable::of(ObjectId variable, const Filter& filter) cons
 bool EditTable::any_of(ObjectId variable, const Filter& filter) const {
   return std::ranges::any_of(
       edits_, [&](const auto& item) { return item.second->place.object == variable && filter(*item.second); });
+}
+
+EditPtr EditTable::chain_of(ObjectId variable, const Filter& filter) const {
+  EditPtr first;
+  for (const auto& [key, edit] : edits_) {
+    if (edit->place.object != variable || !filter(*edit)) continue;
+    edit->next_ = std::move(first);
+    first = edit;
+  }
+  return first;
 }
 
 // --- changes
@@ -126,6 +155,13 @@ void EditTable::drop(Edit& edit) {
   edit.stored_version_ = edit.version_;
   list(edit.stage_).erase(edit.position_);
   edits_.erase(edit.place.key);  // the caller holds a reference
+}
+
+void EditTable::drop_all(ObjectId variable, const Filter& filter) {
+  for (auto at = edits_.begin(); at != edits_.end();) {
+    const EditPtr edit = (at++)->second;  // before it is erased
+    if (edit->place.object == variable && filter(*edit)) drop(*edit);
+  }
 }
 
 bool EditTable::drop_if_clean(Edit& edit, bool has_writers) {

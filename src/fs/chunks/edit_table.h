@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -45,12 +46,25 @@ class Edit {
   Result<> load_version(const FetchBase& fetch_base);
   /// The content, under its mutex.
   std::optional<EditContent::State> look();
-  /// The content, to be stored, and what is known of it.
-  struct Taken {
+  /// The content, to be stored, and what is known of it. At the end of its lifetime, unless stored() was called, the
+  /// bytes count as written again. The edit must outlive it, and its content_mutex not be held then.
+  class [[nodiscard]] Taken {
+   public:
+    Taken(Taken&& other) noexcept;
+    Taken& operator=(Taken&&) = delete;
+    ~Taken();
+    void stored() { written = {}; }
+
     EditContent::State content;
     ByteSet written;  // since the last call
     bool is_own = false;
     std::optional<std::string> version;
+
+   private:
+    friend class Edit;
+    explicit Taken(Edit& owner) : owner_(&owner) {}
+
+    Edit* owner_;
   };
   Taken take();
 
@@ -93,6 +107,7 @@ class Edit {
   bool dropped_ = false;           // no longer in the table
   Stage stage_ = Stage::idle;
   std::list<std::shared_ptr<Edit>>::iterator position_;  // in the list of its stage
+  std::shared_ptr<Edit> next_;                           // see EditTable::chain_of()
 };
 using EditPtr = std::shared_ptr<Edit>;
 
@@ -105,6 +120,10 @@ class EditTable {
   /// The edits of a variable that `filter` accepts.
   [[nodiscard]] std::vector<EditPtr> of(ObjectId variable, const Filter& filter) const;
   [[nodiscard]] bool any_of(ObjectId variable, const Filter& filter) const;
+  /// As of(), without memory: each edit refers to the next one. One caller at a time for a variable, which calls
+  /// next_of() of each.
+  [[nodiscard]] EditPtr chain_of(ObjectId variable, const Filter& filter) const;
+  static EditPtr next_of(Edit& edit) { return std::exchange(edit.next_, nullptr); }
   /// The size of all dirty edits that can be stored, and of those that hold() keeps from it.
   [[nodiscard]] const EditContent::Size& dirty() const { return dirty_; }
   [[nodiscard]] const EditContent::Size& held() const { return held_size_; }
@@ -125,8 +144,10 @@ class EditTable {
   /// Keeps all edits of a variable from being stored, also those that are made from now on. None may be being stored.
   void hold(ObjectId variable);
   void release(ObjectId variable);
-  /// Removes the edit; its changes are not stored.
+  /// Removes the edit; its changes are not stored. Takes no memory.
   void drop(Edit& edit);
+  /// Removes the edits of a variable that `filter` accepts.
+  void drop_all(ObjectId variable, const Filter& filter);
   /// Removes the edit if it is stored and not in use. Returns whether it did. `has_writers`: a file that is shorter
   /// than its chunk keeps its edit.
   bool drop_if_clean(Edit& edit, bool has_writers);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "base/threads.h"
 
@@ -31,8 +32,9 @@ void copy_masked(std::byte* to, const std::byte* from, const std::byte* mask, si
 
 bool PageCopies::add_writer(Ino ino) {
   const LockGuard lock(mutex_);
+  const bool is_first = files_[ino].writers++ == 0;
   any_ = true;
-  return files_[ino].writers++ == 0;
+  return is_first;
 }
 
 void PageCopies::remove_writer(Ino ino) {
@@ -56,19 +58,42 @@ void PageCopies::clear(File& file) {
   file.pages.clear();
 }
 
-void PageCopies::put(Ino ino, File& file, uint64_t page, Bytes bytes) {
+void PageCopies::put(Ino ino, File& file, uint64_t page, Bytes bytes) noexcept {
   erase(file, page);
   // Copies are made faster than pages are dropped: skip this copy, so that the page is stored completely.
   if (order_.size() * kPage >= limit_ + limit_ / 4) return;
-  order_.push_back({ino, page});
-  file.pages[page] = {{bytes.begin(), bytes.end()}, ++version_, std::prev(order_.end())};
-  if (order_.size() * kPage <= limit_ || stopped_) return;
+  try {
+    std::list<Key> place{{ino, page}};
+    file.pages.emplace(page, Page{{bytes.begin(), bytes.end()}, ++version_, place.begin()});
+    order_.splice(order_.end(), place);
+    if (order_.size() * kPage > limit_ && !stopped_) start_thread_once();
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+/// Makes the thread that drops pages work. Without it, the limit of copies is a quarter higher, and further ones are
+/// skipped.
+void PageCopies::start_thread_once() {
   if (!thread_.joinable()) {
-    // Without the thread, the limit of copies is a quarter higher, and further ones are skipped.
+    // First, so that the thread needs no memory.
+    constexpr uint64_t kDivisor = kDroppedPart * kPage;
+    oldest_.reserve(std::max<uint64_t>((limit_ + kDivisor - 1) / kDivisor, 1));
     if (Result<std::jthread> started = start_thread([this](const std::stop_token& stop) { run(stop); }))
       thread_ = *std::move(started);
   }
   full_.notify_all();
+}
+
+/// A part of a page with a copy has changed.
+void PageCopies::change(File& file, uint64_t number, Page& page, uint64_t at, Bytes part) noexcept {
+  page.version = ++version_;
+  if (at > page.bytes.size()) return;
+  try {
+    page.bytes.resize(std::max<size_t>(page.bytes.size(), at + part.size()));
+  } catch (const std::bad_alloc&) {
+    return erase(file, number);
+  }
+  std::memcpy(page.bytes.data() + at, part.data(), part.size());
 }
 
 void PageCopies::given(Ino ino, uint64_t offset, Bytes bytes) {
@@ -96,11 +121,7 @@ void PageCopies::written(Ino ino, uint64_t offset, Bytes bytes) {
       if (part.size() == kPage) put(ino, found->second, number, part);
       return;
     }
-    Page& page = copy->second;
-    page.version = ++version_;
-    if (at > page.bytes.size()) return;
-    page.bytes.resize(std::max<size_t>(page.bytes.size(), at + part.size()));
-    std::memcpy(page.bytes.data() + at, part.data(), part.size());
+    change(found->second, number, copy->second, at, part);
   });
 }
 
@@ -145,13 +166,9 @@ void PageCopies::stored(Ino ino, uint64_t offset, Bytes bytes, const WrittenBack
     const uint64_t version = compared.versions[index++];
     const auto copy = found->second.pages.find(number);
     if (copy == found->second.pages.end()) return;
-    Page& page = copy->second;
     // The page was read or written meanwhile, so its content is unknown.
-    if (page.version != version) return erase(found->second, number);
-    page.version = ++version_;
-    if (at > page.bytes.size()) return;
-    page.bytes.resize(std::max<size_t>(page.bytes.size(), at + part.size()));
-    std::memcpy(page.bytes.data() + at, part.data(), part.size());
+    if (copy->second.version != version) return erase(found->second, number);
+    change(found->second, number, copy->second, at, part);
   });
 }
 
@@ -163,26 +180,22 @@ uint64_t PageCopies::bytes() {
 void PageCopies::run(const std::stop_token& stop) {
   UniqueLock lock(mutex_);
   while (full_.wait(lock, stop, [&]() CODECFS_REQUIRES(mutex_) { return order_.size() * kPage > limit_; })) {
-    struct Dropped {
-      Key key;
-      uint64_t version = 0;
-    };
-    std::vector<Dropped> oldest;
+    oldest_.clear();
     for (const Key& key : order_) {
-      if (oldest.size() * kPage * kDroppedPart >= limit_ && !oldest.empty()) break;
-      oldest.push_back({key, files_[key.ino].pages[key.page].version});
+      if (oldest_.size() == oldest_.capacity()) break;
+      oldest_.push_back({key, files_.find(key.ino)->second.pages.find(key.page)->second.version});
     }
     lock.unlock();
-    for (size_t first = 0; first < oldest.size();) {
+    for (size_t first = 0; first < oldest_.size();) {
       size_t last = first;
-      while (last + 1 < oldest.size() && oldest[last + 1].key.ino == oldest[first].key.ino &&
-             oldest[last + 1].key.page == oldest[last].key.page + 1)
+      while (last + 1 < oldest_.size() && oldest_[last + 1].key.ino == oldest_[first].key.ino &&
+             oldest_[last + 1].key.page == oldest_[last].key.page + 1)
         ++last;
-      kernel_->drop_pages(oldest[first].key.ino, oldest[first].key.page * kPage, (last - first + 1) * kPage);
+      kernel_->drop_pages(oldest_[first].key.ino, oldest_[first].key.page * kPage, (last - first + 1) * kPage);
       first = last + 1;
     }
     lock.lock();
-    for (const Dropped& dropped : oldest) {
+    for (const Dropped& dropped : oldest_) {
       const auto file = files_.find(dropped.key.ino);
       if (file == files_.end()) continue;
       const auto page = file->second.pages.find(dropped.key.page);

@@ -104,6 +104,10 @@ class PageCopies {
     uint64_t version = 0;          // changes with the bytes
     std::list<Key>::iterator place;
   };
+  struct Dropped {
+    Key key;
+    uint64_t version = 0;
+  };
   struct File {
     unsigned writers = 0;
     bool given_up = false;
@@ -112,7 +116,10 @@ class PageCopies {
 
   bool add_writer(Ino ino);
   void remove_writer(Ino ino);
-  void put(Ino ino, File& file, uint64_t page, Bytes bytes) CODECFS_REQUIRES(mutex_);
+  // Without memory there is no copy, so the page is stored completely.
+  void put(Ino ino, File& file, uint64_t page, Bytes bytes) noexcept CODECFS_REQUIRES(mutex_);
+  void change(File& file, uint64_t number, Page& page, uint64_t at, Bytes part) noexcept CODECFS_REQUIRES(mutex_);
+  void start_thread_once() CODECFS_REQUIRES(mutex_);
   void erase(File& file, uint64_t page) CODECFS_REQUIRES(mutex_);
   void clear(File& file) CODECFS_REQUIRES(mutex_);
   void run(const std::stop_token& stop);
@@ -126,7 +133,8 @@ class PageCopies {
   std::list<Key> order_ CODECFS_GUARDED_BY(mutex_);  // oldest copy first
   uint64_t version_ CODECFS_GUARDED_BY(mutex_) = 0;
   bool stopped_ CODECFS_GUARDED_BY(mutex_) = false;
-  std::jthread thread_;  // started when the limit is first reached, under mutex_, unless stopped_
+  std::vector<Dropped> oldest_;  // of the thread
+  std::jthread thread_;          // started when the limit is first reached, under mutex_, unless stopped_
 };
 
 /// Copies the bytes that the mask selects.

@@ -265,9 +265,11 @@ void ReadAhead::run(const std::stop_token& stop, bool is_last) {
   UniqueLock lock(mutex_);
   while (work_.wait(lock, stop, [&]() CODECFS_REQUIRES(mutex_) { return !tasks_.empty() || !background_.empty(); })) {
     if (stop.stop_requested()) return;
+    // Taking them needs no memory, and no exception leaves the work: the thread stays, and the counts are right.
+    Task task;
     Background next;
     if (!tasks_.empty()) {
-      next.work = [task = std::move(tasks_.front())] { task.fetch(task.number); };
+      task = std::move(tasks_.front());
       tasks_.pop_front();
     } else {
       next = std::move(background_.front());
@@ -277,11 +279,15 @@ void ReadAhead::run(const std::stop_token& stop, bool is_last) {
     lock.unlock();
     if (niceness) niceness->begin();
     try {
-      next.work();
+      if (task.fetch)
+        task.fetch(task.number);
+      else
+        next.work();
     } catch (const std::exception&) {
       // The request for the chunk will report the error.
     }
-    next.work = {};  // release its captures
+    task.fetch = {};  // release their captures
+    next.work = {};
     if (niceness) niceness->end();
     lock.lock();
     --working_;

@@ -13,25 +13,30 @@
 
 namespace codecfs::fs {
 
-/// A set of numbers.
+/// A set of numbers. A function that throws std::bad_alloc has changed nothing.
 class NumberRanges {
  public:
+  /// Takes memory for a number that does not touch others.
   void insert(uint64_t number);
-  /// Removes the numbers from `first` to `last`, both included.
+  /// Removes the numbers from `first` to `last`, both included. Takes memory for the numbers after them if those before
+  /// them were in the same range.
   void erase(uint64_t first, uint64_t last);
   [[nodiscard]] bool contains(uint64_t number) const;
   /// The last number of each range by its first. Ranges do not touch each other.
   [[nodiscard]] const std::map<uint64_t, uint64_t>& ranges() const { return ranges_; }
 
  private:
+  void set_first(std::map<uint64_t, uint64_t>::iterator range, uint64_t first);
+
   std::map<uint64_t, uint64_t> ranges_;
 };
 
+/// A function that throws std::bad_alloc has changed nothing.
 class RemovedChunks {
  public:
   void insert(ObjectId variable, ChunkKey key, uint64_t number);
   void erase(ObjectId variable, ChunkKey key, uint64_t number);
-  /// Removes all chunks of a variable.
+  /// Removes all chunks of a variable. Takes no memory.
   void erase(ObjectId variable);
   [[nodiscard]] bool contains(ChunkKey key) const { return keys_.contains(key); }
   /// The numbers of a variable's removed chunks.

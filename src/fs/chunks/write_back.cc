@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/exceptions.h"
 #include "base/fail_points.h"
 #include "base/log.h"
 #include "fs/chunks/recoding_policy.h"
@@ -94,7 +95,9 @@ Result<> WriteBack::may_change(const ChunkPlace& place, UniqueLock<Mutex>& lock)
       progress_.wait(lock);
     } else if (recoding == recoding_.end()) {
       return {};
-    } else if (RecodingPolicy::current() == DuringRecoding::hold && recoding->second) {
+    } else if (recoding->second.is_ending) {
+      progress_.wait(lock);
+    } else if (RecodingPolicy::current() == DuringRecoding::hold && recoding->second.holds) {
       if (edits_.held().memory < options_.dirty_bytes) return {};
       return RecodingPolicy::refuse(
           "the variable is being re-encoded, and more was written to it meanwhile than is kept in memory");
@@ -133,10 +136,10 @@ Result<> WriteBack::edit(const ChunkPlace& place, Prepare prepare, Change change
   if (dataset_.source().is_shared()) edit->content.note_written_bytes();
   CODECFS_TRY(change(edit->content));
   const LockGuard lock(mutex_);
+  removed_.erase(place.object, place.key, place.number);  // first, as it alone may need memory
   ++changes_made_;
   edits_.note_changed(*edit, edit->content.size(), edit->content.is_short(), edit->content.is_replacing());
   note_dirty_bytes();
-  removed_.erase(place.object, place.key, place.number);
   if (after == After::close_chunk) {
     edits_.close(*edit);
     if (is_pressed()) wake(edits_.enqueue(*edit));
@@ -208,12 +211,21 @@ Result<> WriteBack::resize(const ChunkPlace& place, uint64_t size, bool gaps_are
       [&](EditContent& content) { return content.resize(variable, size, gaps_are_fill); });
 }
 
-Result<> WriteBack::begin_replacement(const ChunkPlace& place) {
+Result<WriteBack::Replacement> WriteBack::begin_replacement(const ChunkPlace& place) {
   const Variable& variable = *place.variable->facts;
-  if (!variable.chunk_bytes) return resize(place, 0);
-  return edit(
+  Replacement replacement(nullptr, place);
+  if (!variable.chunk_bytes) {
+    CODECFS_TRY(resize(place, 0));
+    return replacement;
+  }
+  bool is_first = false;
+  CODECFS_TRY(edit(
       place, [](Edit&) -> Result<> { return {}; },
-      [&](EditContent& content) { return content.begin_replacement(variable); });
+      [&](EditContent& content) {
+        is_first = !content.is_replacing();
+        return content.begin_replacement(variable);
+      }));
+  return is_first ? Replacement(this, place) : std::move(replacement);
 }
 
 std::unexpected<Error> WriteBack::incomplete(const Edit& edit, uint64_t size) {
@@ -224,8 +236,13 @@ std::unexpected<Error> WriteBack::incomplete(const Edit& edit, uint64_t size) {
 }
 
 /// Drops an incomplete replacement. The caller holds content_mutex and mutex_.
-Result<> WriteBack::end_replacement(Edit& edit) {
+std::unexpected<Error> WriteBack::end_replacement(Edit& edit) {
   const uint64_t written = edit.content.state()->size;
+  drop_replacement(edit);
+  return incomplete(edit, written);
+}
+
+void WriteBack::drop_replacement(Edit& edit) noexcept {
   if (edit.content.abandon_replacement()) {
     edits_.note_changed(edit, edit.content.size(), edit.content.is_short());
     edits_.close(edit);
@@ -236,7 +253,18 @@ Result<> WriteBack::end_replacement(Edit& edit) {
   ++changes_made_;
   note_dirty_bytes();
   progress_.notify_all();
-  return incomplete(edit, written);
+}
+
+void WriteBack::abandon_replacement(ChunkKey key) noexcept {
+  EditPtr edit;
+  {
+    const LockGuard lock(mutex_);
+    edit = edits_.find(key);
+  }
+  if (edit == nullptr) return;
+  const LockGuard content(edit->content_mutex);
+  const LockGuard lock(mutex_);
+  if (edit->content.is_replacing()) drop_replacement(*edit);
 }
 
 Result<bool> WriteBack::create(const ChunkPlace& place, bool gaps_are_fill) {
@@ -276,9 +304,40 @@ Result<> WriteBack::replace(const ChunkPlace& place, Bytes bytes, std::shared_pt
   return flush(place);
 }
 
+/// During its lifetime the source removes the chunk: no thread changes or stores it.
+class WriteBack::Removal {
+ public:
+  Removal(WriteBack& owner, ChunkKey key, EditPtr edit) : owner_(owner), key_(key), edit_(std::move(edit)) {}
+  Removal(const Removal&) = delete;
+  Removal& operator=(const Removal&) = delete;
+  ~Removal() { owner_.end_removal(key_, edit_); }
+  /// Null if there is none.
+  [[nodiscard]] const EditPtr& edit() const { return edit_; }
+
+ private:
+  WriteBack& owner_;
+  const ChunkKey key_;
+  const EditPtr edit_;
+};
+
+EditPtr WriteBack::begin_removal(const ChunkPlace& place) {
+  removing_.emplace(place.key, place.object);
+  EditPtr edit = edits_.find(place.key);
+  if (edit != nullptr) edits_.set_removing(*edit, true);
+  return edit;
+}
+
+void WriteBack::end_removal(ChunkKey key, const EditPtr& edit) {
+  const LockGuard lock(mutex_);
+  removing_.erase(key);
+  progress_.notify_all();
+  if (edit != nullptr) edits_.set_removing(*edit, false);  // after an error it must still be stored
+}
+
 Result<> WriteBack::remove(const ChunkPlace& place) {
   CODECFS_TRY(dataset_.source().variable_writable(place.object));
   CODECFS_TRY(dataset_.source().begin_writing_to(place.object));
+  std::optional<Removal> removal;  // outlives the lock
   UniqueLock lock(mutex_);
   CODECFS_TRY(start_threads());
   progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
@@ -287,41 +346,35 @@ Result<> WriteBack::remove(const ChunkPlace& place) {
                                                 (edit == nullptr || (!edit->is_storing() && !edit->is_pinned())));
   });
   if (recoding_.contains(place.object)) return RecodingPolicy::refuse_change();
-  // From here on no thread changes or stores the chunk.
-  removing_.emplace(place.key, place.object);
-  const EditPtr edit = edits_.find(place.key);
-  if (edit != nullptr) edits_.set_removing(*edit, true);
+  removal.emplace(*this, place.key, begin_removal(place));
   lock.unlock();
-  Result<> removed;
-  try {
-    FailPoints::allocate();
-    removed = check_place_(place);
-    if (removed) removed = dataset_.source().remove_chunk(place.object, place.number);
-  } catch (const std::bad_alloc&) {
-    removed = fail(ENOMEM, "out of memory");
-  }
+  FailPoints::allocate();
+  CODECFS_TRY(check_place_(place));
+  CODECFS_TRY(dataset_.source().remove_chunk(place.object, place.number));
   lock.lock();
-  removing_.erase(place.key);
-  progress_.notify_all();
-  if (edit != nullptr) edits_.set_removing(*edit, false);  // after an error it must still be stored
-  if (removed) {
-    if (edit != nullptr) edits_.drop(*edit);
-    note_dirty_bytes();
-    drop_cached(place.key);
-    ++changes_made_;
-    uncommitted_ = true;
+  note_removed(place, removal->edit());
+  return {};
+}
+
+void WriteBack::note_removed(const ChunkPlace& place, const EditPtr& edit) {
+  if (edit != nullptr) edits_.drop(*edit);
+  note_dirty_bytes();
+  drop_cached(place.key);
+  ++changes_made_;
+  uncommitted_ = true;
+  try {
     removed_.insert(place.object, place.key, place.number);
+  } catch (const std::bad_alloc&) {  // the source no longer has it, which is all that most sources need
   }
-  return removed;
 }
 
 void WriteBack::forget(ObjectId variable) {
   const LockGuard lock(mutex_);
   ++changes_made_;
-  for (const EditPtr& edit : edits_.of(variable, [](const Edit&) { return true; })) {
-    edits_.drop(*edit);
-    drop_cached(edit->place.key);
-  }
+  edits_.drop_all(variable, [this](const Edit& edit) {
+    drop_cached(edit.place.key);
+    return true;
+  });
   note_dirty_bytes();
   removed_.erase(variable);
   errors_.erase(variable);
@@ -330,12 +383,10 @@ void WriteBack::forget(ObjectId variable) {
 
 void WriteBack::forget_range(const ChunkPlace& first, uint64_t count) {
   const LockGuard lock(mutex_);
-  ++changes_made_;
-  for (const EditPtr& edit :
-       edits_.of(first.object, [&](const Edit& edit) { return edit.place.key - first.key < count; }))
-    edits_.drop(*edit);
   for (const uint64_t number : removed_.of(first.object))
     if (number - first.number < count) removed_.erase(first.object, first.key + (number - first.number), number);
+  ++changes_made_;
+  edits_.drop_all(first.object, [&](const Edit& edit) { return edit.place.key - first.key < count; });
   cache_.drop(first.key, count);
   conversions_.drop_forms(first.key, count);
   note_dirty_bytes();
@@ -354,9 +405,21 @@ bool WriteBack::has_unstored() {
   return edits_.dirty().memory + edits_.held().memory > 0 || uncommitted_ || is_committing_ || !removing_.empty();
 }
 
-void WriteBack::open_writer(ChunkKey key) {
-  const LockGuard lock(mutex_);
-  ++writers_[key];
+WriteBack::Writer::~Writer() {
+  if (owner_ != nullptr) (void)without_exceptions([this] { return close(); });
+}
+
+Result<bool> WriteBack::Writer::close() { return std::exchange(owner_, nullptr)->close_writer(place_); }
+
+WriteBack::Writer WriteBack::open_writer(const ChunkPlace& place) {
+  Writer writer(*this, place);
+  writer.owner_ = nullptr;  // until it is counted
+  {
+    const LockGuard lock(mutex_);
+    ++writers_[place.key];
+  }
+  writer.owner_ = this;
+  return writer;
 }
 
 std::vector<ChunkKey> WriteBack::open_writers() {
@@ -394,15 +457,16 @@ Result<bool> WriteBack::close_writer(const ChunkPlace& place) {
   EditPtr edit;
   {
     const LockGuard lock(mutex_);
-    if (--writers_[place.key] > 0) return false;
-    writers_.erase(place.key);
+    const auto found = writers_.find(place.key);
+    if (found == writers_.end() || --found->second > 0) return false;
+    writers_.erase(found);
     edit = edits_.find(place.key);
     if (edit == nullptr) return false;
   }
   const LockGuard content(edit->content_mutex);
   const LockGuard lock(mutex_);
   if (writers_.contains(place.key)) return false;  // opened again meanwhile
-  if (edit->content.is_incomplete()) return std::unexpected(end_replacement(*edit).error());
+  if (edit->content.is_incomplete()) return end_replacement(*edit);
   const bool longer = edit->content.is_short();
   edit->content.show_whole();
   EditTable::note_whole(*edit);

@@ -91,9 +91,27 @@ class WriteBack {
   /// Truncates the file, or extends it with zeros, up to the chunk's size. EFBIG. `gaps_are_fill`: a gap before a later
   /// write reads as fill instead of zeros.
   Result<> resize(const ChunkPlace& place, uint64_t size, bool gaps_are_fill = false);
+  /// The file of a chunk that was truncated to be written anew. Unless keep() was called, because its open has failed,
+  /// the chunk is what it was before.
+  class [[nodiscard]] Replacement {
+   public:
+    /// `owner`: null if there is nothing to undo.
+    Replacement(WriteBack* owner, ChunkPlace place) : owner_(owner), place_(std::move(place)) {}
+    Replacement(Replacement&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), place_(std::move(other.place_)) {}
+    Replacement& operator=(Replacement&&) = delete;
+    ~Replacement() {
+      if (owner_ != nullptr) owner_->abandon_replacement(place_.key);
+    }
+    void keep() { owner_ = nullptr; }
+
+   private:
+    WriteBack* owner_;
+    ChunkPlace place_;
+  };
   /// For an open with O_TRUNC: truncates the file of a chunk that a writer replaces. Until it has its length again,
   /// nothing of it is stored, and flush() and sync() are EINVAL if something was written.
-  Result<> begin_replacement(const ChunkPlace& place);
+  Result<Replacement> begin_replacement(const ChunkPlace& place);
   /// Creates an empty file if the chunk does not exist. Returns whether it did.
   Result<bool> create(const ChunkPlace& place, bool gaps_are_fill);
   /// Replaces the whole content (for a rename over the chunk), padded with fill. `encoded`: the same, encoded with the
@@ -161,18 +179,34 @@ class WriteBack {
   /// Commits everything that is stored.
   Result<> commit();
 
-  /// A file was opened for writing.
-  void open_writer(ChunkKey key);
+  /// A file that is open for writing.
+  class [[nodiscard]] Writer {
+   public:
+    Writer() = default;
+    Writer(Writer&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), place_(std::move(other.place_)) {}
+    Writer& operator=(Writer&&) = delete;
+    /// That of close(), whose error is not reported then.
+    ~Writer();
+    [[nodiscard]] bool is_open() const { return owner_ != nullptr; }
+    /// For the last close of a descriptor. True if the file's length changes: a truncated chunk has its full size
+    /// again. An incomplete replacement (begin_replacement()) is dropped, so that the chunk is what it was before:
+    /// EINVAL.
+    Result<bool> close();
+
+   private:
+    friend class WriteBack;
+    Writer(WriteBack& owner, ChunkPlace place) : owner_(&owner), place_(std::move(place)) {}
+
+    WriteBack* owner_ = nullptr;
+    ChunkPlace place_;
+  };
+  Writer open_writer(const ChunkPlace& place);
   /// The chunks that are open for writing now.
   std::vector<ChunkKey> open_writers();
   /// For close(2): queues the edit, and returns errors of the variable since the last close.
   Result<> flush(const ChunkPlace& place);
   /// The same for all chunks of a variable.
   Result<> flush_variable(ObjectId variable);
-  /// For the last close of a descriptor. True if the file's length changes: a truncated chunk has its full size again.
-  /// An incomplete replacement (begin_replacement()) is dropped, so that the chunk is what it was before: EINVAL.
-  Result<bool> close_writer(const ChunkPlace& place);
-
   /// Stores the chunks of a variable that can be stored now, without a commit. Returns the error of one that could not.
   Result<> store(ObjectId variable);
   /// Stores the chunk and commits.
@@ -194,7 +228,12 @@ class WriteBack {
   /// Counts it as changed on success.
   template <class Prepare, class Change>
   Result<> edit(const ChunkPlace& place, Prepare prepare, Change change, After after = After::store_if_full);
+  Result<bool> close_writer(const ChunkPlace& place);
   class Pin;
+  class Removal;
+  EditPtr begin_removal(const ChunkPlace& place) CODECFS_REQUIRES(mutex_);
+  void end_removal(ChunkKey key, const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
+  void note_removed(const ChunkPlace& place, const EditPtr& edit) CODECFS_REQUIRES(mutex_);
   Result<Pin> pin(const ChunkPlace& place);
   void unpin(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
   Result<> may_change(const ChunkPlace& place, UniqueLock<Mutex>& lock) CODECFS_REQUIRES(mutex_);
@@ -213,25 +252,29 @@ class WriteBack {
   [[nodiscard]] bool can_be_stored(const Edit& edit) const CODECFS_REQUIRES(mutex_);
   void wake(size_t enqueued);
   void note_dirty_bytes() CODECFS_REQUIRES(mutex_) { stats_.dirty_bytes = edits_.dirty().bytes + edits_.held().bytes; }
-  void forget_if_clean(const EditPtr& edit) CODECFS_REQUIRES(mutex_);
+  void forget_if_clean(const EditPtr& edit) noexcept CODECFS_REQUIRES(mutex_);
   Result<> take_error(ObjectId variable) CODECFS_REQUIRES(mutex_);
   static std::unexpected<Error> incomplete(const Edit& edit, uint64_t size);
-  Result<> end_replacement(Edit& edit) CODECFS_REQUIRES(mutex_, edit.content_mutex);
-  Result<> stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) CODECFS_REQUIRES(mutex_);
+  void abandon_replacement(ChunkKey key) noexcept CODECFS_EXCLUDES(mutex_);
+  void drop_replacement(Edit& edit) noexcept CODECFS_REQUIRES(mutex_, edit.content_mutex);
+  std::unexpected<Error> end_replacement(Edit& edit) CODECFS_REQUIRES(mutex_, edit.content_mutex);
+  Result<Pause> stop_writers(ObjectId variable) CODECFS_EXCLUDES(mutex_);
   void accept_replacements(ObjectId variable) CODECFS_EXCLUDES(mutex_);
-  void store(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
+  // No exception leaves these: an edit that an encoder has taken would count as being stored for ever.
+  void store(const EditPtr& edit) noexcept CODECFS_EXCLUDES(mutex_);
+  void store_single(const EditPtr& edit) noexcept CODECFS_EXCLUDES(mutex_);
+  void note_stored(const EditPtr& edit, bool as_given) noexcept CODECFS_REQUIRES(mutex_);
   void take_together(const EditPtr& edit, std::vector<EditPtr>& edits) CODECFS_EXCLUDES(mutex_);
   void store_together(const std::vector<EditPtr>& edits, size_t& stored) CODECFS_EXCLUDES(mutex_);
-  void store_single(const EditPtr& edit) CODECFS_EXCLUDES(mutex_);
-  void note_stored(const EditPtr& edit, bool as_given) CODECFS_REQUIRES(mutex_);
   Result<> store_content(const EditPtr& edit, bool& as_given) CODECFS_EXCLUDES(mutex_);
   Result<> store_bytes(const EditPtr& edit, const Edit::Taken& taken) CODECFS_EXCLUDES(mutex_);
   Result<> store_all(ObjectId variable, bool holds) CODECFS_EXCLUDES(mutex_);
   Result<> wait_until_stored(const std::vector<EditPtr>& edits) CODECFS_EXCLUDES(mutex_);
-  void resume(ObjectId variable) CODECFS_EXCLUDES(mutex_);
-  void end_recoding(ObjectId variable) CODECFS_EXCLUDES(mutex_);
+  // These need no memory, as they end what must end.
+  void resume(ObjectId variable) noexcept CODECFS_EXCLUDES(mutex_);
+  void end_recoding(ObjectId variable) noexcept CODECFS_EXCLUDES(mutex_);
   [[nodiscard]] bool is_removing_any(ObjectId variable) const CODECFS_REQUIRES(mutex_);
-  void drop_cached(ChunkKey key);
+  void drop_cached(ChunkKey key) noexcept;
 
   Dataset& dataset_;
   ChunkCache& cache_;
@@ -254,9 +297,13 @@ class WriteBack {
   RemovedChunks removed_ CODECFS_GUARDED_BY(mutex_);
   // Being removed by the source: must not be changed or stored.
   std::unordered_map<ChunkKey, ObjectId> removing_ CODECFS_GUARDED_BY(mutex_);
-  std::set<ObjectId> paused_ CODECFS_GUARDED_BY(mutex_);          // variables
-  std::map<ObjectId, bool> recoding_ CODECFS_GUARDED_BY(mutex_);  // variables, and whether their changes are held
-  std::map<ObjectId, Error> errors_ CODECFS_GUARDED_BY(mutex_);   // not yet reported
+  std::set<ObjectId> paused_ CODECFS_GUARDED_BY(mutex_);  // variables
+  struct RecodingState {
+    bool holds = false;      // changes
+    bool is_ending = false;  // writers wait
+  };
+  std::map<ObjectId, RecodingState> recoding_ CODECFS_GUARDED_BY(mutex_);  // variables
+  std::map<ObjectId, Error> errors_ CODECFS_GUARDED_BY(mutex_);            // not yet reported
   FailureLog failures_ CODECFS_GUARDED_BY(mutex_);
   bool is_committed_once_ CODECFS_GUARDED_BY(mutex_) = false;
   bool uncommitted_ CODECFS_GUARDED_BY(mutex_) = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fail_points.h"
 #include "fs/chunks/recoding_policy.h"
 #include "fs/chunks/write_back.h"
 
@@ -12,19 +13,22 @@ bool WriteBack::is_removing_any(ObjectId variable) const {
 }
 
 /// Pauses the variable: afterwards no call is using an edit of it, and none can start. EBUSY if it is re-encoded.
-Result<> WriteBack::stop_writers(UniqueLock<Mutex>& lock, ObjectId variable) {
+Result<WriteBack::Pause> WriteBack::stop_writers(ObjectId variable) {
+  std::optional<Pause> pause;  // outlives the lock
+  UniqueLock lock(mutex_);
   CODECFS_TRY(start_threads());
   progress_.wait(
       lock, [&]() CODECFS_REQUIRES(mutex_) { return recoding_.contains(variable) || !paused_.contains(variable); });
   if (recoding_.contains(variable)) return RecodingPolicy::refuse_change();
   paused_.insert(variable);
+  pause.emplace(*this, variable);
   progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
     return !edits_.any_of(variable, &Edit::is_pinned) && !is_removing_any(variable);
   });
-  return {};
+  return *std::move(pause);
 }
 
-void WriteBack::resume(ObjectId variable) {
+void WriteBack::resume(ObjectId variable) noexcept {
   const LockGuard lock(mutex_);
   paused_.erase(variable);
   progress_.notify_all();
@@ -46,10 +50,8 @@ void WriteBack::accept_replacements(ObjectId variable) {
 }
 
 Result<WriteBack::Pause> WriteBack::pause(ObjectId variable) {
-  UniqueLock lock(mutex_);
-  CODECFS_TRY(stop_writers(lock, variable));
-  lock.unlock();
-  Pause pause(*this, variable);  // resumes on return
+  CODECFS_ASSIGN(Pause pause, stop_writers(variable));
+  FailPoints::allocate();
   accept_replacements(variable);
   CODECFS_TRY(store_all(variable, false));
   return pause;
@@ -79,48 +81,54 @@ std::optional<WriteBack::Pause> WriteBack::try_pause(ObjectId variable) {
 }
 
 Result<WriteBack::Pause> WriteBack::pause_without_storing(ObjectId variable) {
+  CODECFS_ASSIGN(Pause pause, stop_writers(variable));
   UniqueLock lock(mutex_);
-  CODECFS_TRY(stop_writers(lock, variable));
   progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_storing); });
-  return Pause(*this, variable);
+  return pause;
 }
 
 Result<WriteBack::Recoding> WriteBack::begin_recoding(ObjectId variable, bool holds) {
-  UniqueLock lock(mutex_);
-  CODECFS_TRY(start_threads());
-  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
-    return !paused_.contains(variable) && !recoding_.contains(variable) && !is_removing_any(variable);
-  });
-  recoding_.emplace(variable, holds);
-  if (!holds)  // new ones are refused
-    progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_pinned); });
-  lock.unlock();
-  Recoding recoding(*this, variable);  // ends on return
+  std::optional<Recoding> recoding;  // outlives the locks
+  {
+    UniqueLock lock(mutex_);
+    CODECFS_TRY(start_threads());
+    progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) {
+      return !paused_.contains(variable) && !recoding_.contains(variable) && !is_removing_any(variable);
+    });
+    recoding_.emplace(variable, RecodingState{.holds = holds});
+    recoding.emplace(*this, variable);
+    if (!holds)  // new ones are refused
+      progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_pinned); });
+  }
+  FailPoints::allocate();
   if (!holds) accept_replacements(variable);
   CODECFS_TRY(store_all(variable, holds));
-  lock.lock();
+  UniqueLock lock(mutex_);
   progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_storing); });
   edits_.hold(variable);
-  lock.unlock();
-  return recoding;
+  return *std::move(recoding);
 }
 
-void WriteBack::end_recoding(ObjectId variable) {
-  UniqueLock lock(mutex_);
-  // What was encoded before must not be stored with the new pipeline. The pause ends the calls that may have compared
-  // the pipelines before the change.
-  paused_.insert(variable);
-  progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_pinned); });
-  const std::vector<EditPtr> edits = edits_.of(variable, &Edit::is_dirty);
-  lock.unlock();
-  for (const EditPtr& edit : edits) {
-    const LockGuard content(edit->content_mutex);
-    edit->content.drop_encoded();
+void WriteBack::end_recoding(ObjectId variable) noexcept {
+  EditPtr edit;
+  {
+    UniqueLock lock(mutex_);
+    // What was encoded before must not be stored with the new pipeline. Writers wait, and so the calls end that may
+    // have compared the pipelines before the change.
+    recoding_.find(variable)->second.is_ending = true;
+    progress_.wait(lock, [&]() CODECFS_REQUIRES(mutex_) { return !edits_.any_of(variable, &Edit::is_pinned); });
+    edit = edits_.chain_of(variable, &Edit::is_dirty);
   }
-  lock.lock();
+  while (edit != nullptr) {
+    {
+      const LockGuard content(edit->content_mutex);
+      edit->content.drop_encoded();
+    }
+    edit = EditTable::next_of(*edit);
+  }
+  const LockGuard lock(mutex_);
   edits_.release(variable);
   recoding_.erase(variable);
-  paused_.erase(variable);
   if (is_pressed()) wake(edits_.enqueue_closed());
   progress_.notify_all();
 }

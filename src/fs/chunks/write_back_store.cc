@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/exceptions.h"
 #include "base/fail_points.h"
 #include "base/log.h"
 #include "base/threads.h"
@@ -10,7 +11,7 @@
 
 namespace codecfs::fs {
 
-void WriteBack::drop_cached(ChunkKey key) {
+void WriteBack::drop_cached(ChunkKey key) noexcept {
   cache_.drop(key);
   conversions_.drop_forms(key);
 }
@@ -49,7 +50,7 @@ Result<> WriteBack::wait_for_room(UniqueLock<Mutex>& lock, const Edit& edit) {
   return {};
 }
 
-void WriteBack::forget_if_clean(const EditPtr& edit) {
+void WriteBack::forget_if_clean(const EditPtr& edit) noexcept {
   if (edits_.drop_if_clean(*edit, writers_.contains(edit->place.key))) drop_cached(edit->place.key);
 }
 
@@ -93,8 +94,7 @@ void WriteBack::encode_until_stopped(const std::stop_token& stop) {
   }
 }
 
-/// No exception leaves it: the edit would count as being stored for ever.
-void WriteBack::store(const EditPtr& edit) {
+void WriteBack::store(const EditPtr& edit) noexcept {
   std::vector<EditPtr> edits;
   size_t stored = 0;
   try {
@@ -123,7 +123,7 @@ void WriteBack::take_together(const EditPtr& edit, std::vector<EditPtr>& edits) 
 /// `stored` gets how many were stored, from the first on.
 void WriteBack::store_together(const std::vector<EditPtr>& edits, size_t& stored) {
   FailPoints::allocate();
-  std::vector<Edit::Taken> taken;
+  std::vector<Edit::Taken> taken;  // those that are not stored are given back
   std::vector<ChunkWriter::NumberedChunk> chunks;
   taken.reserve(edits.size());
   chunks.reserve(edits.size());
@@ -139,12 +139,10 @@ void WriteBack::store_together(const std::vector<EditPtr>& edits, size_t& stored
     ++stats_.store_calls;
     count = dataset_.source().write_chunks(edits.front()->place.object, chunks).value_or(uint64_t{0});
   }
-  for (size_t i = 0; i < taken.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
+    taken[i].stored();
     const LockGuard lock(edits[i]->content_mutex);
-    if (i < count)
-      edits[i]->content.set_version(std::nullopt);
-    else
-      edits[i]->content.give_back_written(taken[i].written);
+    edits[i]->content.set_version(std::nullopt);
   }
   taken.clear();
   const LockGuard lock(mutex_);
@@ -152,19 +150,13 @@ void WriteBack::store_together(const std::vector<EditPtr>& edits, size_t& stored
   progress_.notify_all();
 }
 
-void WriteBack::store_single(const EditPtr& edit) {
+void WriteBack::store_single(const EditPtr& edit) noexcept {
   bool as_given = false;
-  Result<> stored;
-  try {
+  Result<> stored = without_exceptions([&] {
     FailPoints::allocate();
     ++stats_.store_calls;
-    stored = store_content(edit, as_given);
-  } catch (const std::bad_alloc&) {
-    stored = fail(ENOMEM, "out of memory");
-  } catch (const std::exception& exception) {
-    stored = fail(EIO, "internal error: {}", exception.what());
-  }
-
+    return store_content(edit, as_given);
+  });
   const LockGuard lock(mutex_);
   if (stored) {
     note_stored(edit, as_given);
@@ -180,7 +172,7 @@ void WriteBack::store_single(const EditPtr& edit) {
   progress_.notify_all();
 }
 
-void WriteBack::note_stored(const EditPtr& edit, bool as_given) {
+void WriteBack::note_stored(const EditPtr& edit, bool as_given) noexcept {
   ++(as_given ? stats_.chunks_stored_as_given : stats_.chunks_encoded);
   if (!as_given) stats_.bytes_encoded += edit->place.variable->facts->chunk_bytes.value_or(0);
   if (edit->failure()) errors_.erase(edit->place.object);  // it was this chunk's error
@@ -192,27 +184,15 @@ void WriteBack::note_stored(const EditPtr& edit, bool as_given) {
 
 Result<> WriteBack::store_content(const EditPtr& edit, bool& as_given) {
   Edit::Taken taken = edit->take();
-  Result<> stored;
-  try {
-    if (taken.content.bytes == nullptr) {
-      stored = fail(EBUSY, "a program is replacing the chunk");
-    } else if (taken.content.encoded != nullptr) {
-      const Result<bool> given =
-          dataset_.source().write_stored(edit->place.object, edit->place.number, taken.content.encoded->bytes());
-      if (!given) stored = std::unexpected(given.error());
-      as_given = !given || *given;
-    }
-    if (stored && !as_given) stored = store_bytes(edit, taken);
-  } catch (const std::bad_alloc&) {
-    stored = fail(ENOMEM, "out of memory");
-  } catch (const std::exception& exception) {
-    stored = fail(EIO, "internal error: {}", exception.what());
+  FailPoints::allocate();
+  if (taken.content.bytes == nullptr) return fail(EBUSY, "a program is replacing the chunk");
+  if (taken.content.encoded != nullptr) {
+    CODECFS_ASSIGN(as_given, dataset_.source().write_stored(edit->place.object, edit->place.number,
+                                                            taken.content.encoded->bytes()));
   }
-  taken.content = {};
-  if (stored) return {};
-  const LockGuard lock(edit->content_mutex);
-  edit->content.give_back_written(taken.written);
-  return stored;
+  if (!as_given) CODECFS_TRY(store_bytes(edit, taken));
+  taken.stored();
+  return {};
 }
 
 Result<> WriteBack::store_bytes(const EditPtr& edit, const Edit::Taken& taken) {
@@ -254,8 +234,8 @@ Result<> WriteBack::wait_until_stored(const std::vector<EditPtr>& edits) {
     if (edit->stored_version() < versions[i] && edit->is_held() && result)
       result = RecodingPolicy::refuse("what was written while the variable is re-encoded is stored when that is done");
     if (edit->stored_version() < versions[i] && edit->failure() && result) {
-      errors_.erase(edit->place.object);  // reported here
       result = std::unexpected(*edit->failure());
+      errors_.erase(edit->place.object);  // reported here
     }
   }
   return result;
@@ -283,14 +263,10 @@ Result<> WriteBack::commit_with(Result<bool> (*commit_source)(Source&)) {
     uncommitted_ = false;
     is_committing_ = true;
   }
-  Result<bool> committed;
-  try {
-    committed = commit_source(dataset_.source());
-  } catch (const std::bad_alloc&) {
-    committed = fail(ENOMEM, "out of memory");
-  } catch (const std::exception& exception) {
-    committed = fail(EIO, "internal error: {}", exception.what());
-  }
+  const Result<bool> committed = without_exceptions([&] {
+    FailPoints::allocate();
+    return commit_source(dataset_.source());
+  });
   const LockGuard lock(mutex_);
   is_committing_ = false;
   if (committed && *committed) {
@@ -415,7 +391,8 @@ Result<> WriteBack::finish() {
       EditTable::note_whole(*edit);
     }
   }
-  const Result<> stored = sync_all();
+  Result<> stored = sync_all();
+  if (!stored && stored.error().code == ENOMEM) stored = sync_all();  // the last try, and memory may be there again
   // Join the threads: only this thread uses the source from here on.
   committer_ = {};
   encoders_.clear();

@@ -11,9 +11,13 @@ namespace codecfs::fs {
 
 class ArrayHandle final : public FileHandle {
  public:
-  /// `is_writer`: the array must have been counted by WriteBack::open_writer(); close() ends that.
-  ArrayHandle(MountContext& mount, ArrayView& arrays, std::unique_ptr<OpenArray> array, bool is_writer)
-      : FileHandle(is_writer), mount_(mount), arrays_(arrays), array_(std::move(array)) {
+  /// `writer`: of the array; not open for a reader.
+  ArrayHandle(MountContext& mount, ArrayView& arrays, std::unique_ptr<OpenArray> array, WriteBack::Writer writer)
+      : FileHandle(writer.is_open()),
+        mount_(mount),
+        arrays_(arrays),
+        array_(std::move(array)),
+        writer_(std::move(writer)) {
     caching.mappable = true;
   }
 
@@ -35,8 +39,8 @@ class ArrayHandle final : public FileHandle {
     return mount_.write_back.sync_variable(place.node->object);
   }
   bool close() override {
-    if (!is_writer()) return false;
-    (void)mount_.write_back.close_writer({array_->ino, 0, 0, array_->variable});
+    if (!writer_.is_open()) return false;
+    (void)writer_.close();
     log_unreported(flush({}));
     return false;
   }
@@ -45,6 +49,7 @@ class ArrayHandle final : public FileHandle {
   MountContext& mount_;
   ArrayView& arrays_;
   const std::unique_ptr<OpenArray> array_;
+  WriteBack::Writer writer_;
 };
 
 }  // namespace codecfs::fs

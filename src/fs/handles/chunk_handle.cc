@@ -2,8 +2,8 @@
 
 namespace codecfs::fs {
 
-ChunkHandle::ChunkHandle(ChunkIo& io, const Node& node, ChunkPlace chunk, bool is_writer)
-    : FileHandle(is_writer), io_(io), node_(node), chunk_(std::move(chunk)) {
+ChunkHandle::ChunkHandle(ChunkIo& io, const Node& node, ChunkPlace chunk, WriteBack::Writer writer)
+    : FileHandle(writer.is_open()), io_(io), node_(node), chunk_(std::move(chunk)), writer_(std::move(writer)) {
   caching.mappable = true;
 }
 
@@ -36,8 +36,8 @@ Result<> ChunkHandle::sync(const Cancelled&) {
 }
 
 bool ChunkHandle::close() {
-  if (!is_writer()) return false;
-  const bool longer = io_.close_writer(node_, chunk_);
+  if (!writer_.is_open()) return false;
+  const bool longer = io_.close_writer(node_, chunk_, writer_);
   if (!check()) return false;
   log_unreported(io_.mount().write_back.flush(chunk_));
   return longer;

@@ -12,9 +12,8 @@ namespace codecfs::fs {
 
 class ChunkHandle : public FileHandle {
  public:
-  /// `node`: the variable in the view of the file. `is_writer`: the chunk must have been counted by
-  /// WriteBack::open_writer(); close() ends that.
-  ChunkHandle(ChunkIo& io, const Node& node, ChunkPlace chunk, bool is_writer);
+  /// `node`: the variable in the view of the file. `writer`: of the chunk; not open for a reader.
+  ChunkHandle(ChunkIo& io, const Node& node, ChunkPlace chunk, WriteBack::Writer writer = {});
 
   Result<Slice> read(uint64_t offset, size_t size) override;
   Result<size_t> write(uint64_t offset, Bytes bytes, const PageCopies::WrittenBack* written_back,
@@ -31,6 +30,7 @@ class ChunkHandle : public FileHandle {
   ChunkIo& io_;
   const Node& node_;
   const ChunkPlace chunk_;
+  WriteBack::Writer writer_;
 };
 
 /// A chunk of unknown size: the one that lookup returned is that of these bytes, which are kept while it is open.
@@ -38,7 +38,7 @@ class ChunkSnapshotHandle final : public ChunkHandle {
  public:
   ChunkSnapshotHandle(ChunkIo& io, const Node& node, ChunkPlace chunk, WholeFiles& whole,
                       std::unique_ptr<Snapshot> snapshot)
-      : ChunkHandle(io, node, std::move(chunk), false), content_(whole, std::move(snapshot), false) {}
+      : ChunkHandle(io, node, std::move(chunk)), content_(whole, std::move(snapshot), false) {}
 
   Result<Slice> read(uint64_t offset, size_t size) override { return content_.read(offset, size); }
 

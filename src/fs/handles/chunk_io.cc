@@ -37,8 +37,8 @@ Result<size_t> ChunkIo::write(const Node& node, const ChunkPlace& chunk, uint64_
   return written;
 }
 
-bool ChunkIo::close_writer(const Node& node, const ChunkPlace& chunk) {
-  const Result<bool> longer = mount_.write_back.close_writer(chunk);
+bool ChunkIo::close_writer(const Node& node, const ChunkPlace& chunk, WriteBack::Writer& writer) {
+  const Result<bool> longer = writer.close();
   if (!longer) note_refused(node, chunk, longer.error());
   const bool is_changed = !longer || *longer;
   // Other views show the length too.

@@ -99,12 +99,15 @@ FileOpener::Opened FileOpener::open_scratch(Ino ino, bool for_writing, bool trun
 FileOpener::Opened FileOpener::open_array(const Node& node, bool for_writing, bool truncate) {
   CODECFS_ASSIGN(std::unique_ptr<OpenArray> array, uses_.arrays.open(node));
   if (mount_.coherent) CODECFS_TRY(uses_.coherence.array_opened(node, *array->variable));
+  std::unique_ptr<FileHandle> file;
   if (for_writing) {
     CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
     array->truncated = truncate;
-    mount_.write_back.open_writer(array->ino);
+    WriteBack::Writer writer = mount_.write_back.open_writer({array->ino, 0, 0, array->variable});
+    file = std::make_unique<ArrayHandle>(mount_, uses_.arrays, std::move(array), std::move(writer));
+  } else {
+    file = std::make_unique<ArrayHandle>(mount_, uses_.arrays, std::move(array), WriteBack::Writer());
   }
-  auto file = std::make_unique<ArrayHandle>(mount_, uses_.arrays, std::move(array), for_writing);
   file->caching.outside = mount_.coherent;
   return file;
 }
@@ -135,13 +138,14 @@ FileOpener::Opened FileOpener::open_chunk_to_write(const Node& node, const Chunk
   // Its look-up may have failed, and a part of it cannot be written then.
   if (!truncate && mount_.shows_unfound && !mount_.write_back.size(chunk.key))
     CODECFS_TRY(mount_.dataset.source().locate(node.object, chunk.number));
+  // First, as its end is the end of the replacement.
+  auto file = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, mount_.write_back.open_writer(chunk));
   if (truncate) {
-    CODECFS_TRY(mount_.write_back.begin_replacement(chunk));
+    CODECFS_ASSIGN(WriteBack::Replacement replacement, mount_.write_back.begin_replacement(chunk));
     uses_.notifier.chunk_changed(node, chunk.number);
+    replacement.keep();
   }
-  auto writer = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, true);
-  mount_.write_back.open_writer(chunk.key);
-  return writer;
+  return file;
 }
 
 FileOpener::Opened FileOpener::open_chunk(const Node& node, const ChunkPlace& chunk, Ino ino) {
@@ -152,7 +156,7 @@ FileOpener::Opened FileOpener::open_chunk(const Node& node, const ChunkPlace& ch
     CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
     file = std::make_unique<ChunkSnapshotHandle>(chunk_io_, node, chunk, whole_, std::move(snapshot));
   } else {
-    file = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, false);
+    file = std::make_unique<ChunkHandle>(chunk_io_, node, chunk);
   }
   file->passable = uses_.prefetcher.opened_to_read(node, chunk);
   return file;
@@ -246,26 +250,27 @@ Result<FileOpener::Created> FileOpener::create_chunk(const Node& node, const Chu
   if (!chunk.variable->facts->chunk_bytes) CODECFS_TRY(uses_.filters.apply_rules(chunk, cancelled));
   // Without O_EXCL and O_TRUNC (dd conv=notrunc) the writer changes a part of a chunk that held fill.
   const bool is_part = (flags & (O_EXCL | O_TRUNC)) == 0;
+  // First, as its end is the end of what follows.
+  auto file = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, mount_.write_back.open_writer(chunk));
   // The kernel looked it up as absent, but it may have been written through another view since.
   CODECFS_ASSIGN(const bool is_new, mount_.write_back.create(chunk, is_part));
   const bool is_there = !is_new && !mount_.overlay.is_unlinked(node, chunk.number);
   if (is_there && (flags & O_EXCL) != 0)
     return fail(EEXIST, "{}/{}: exists", node.path, path_of_chunk(node.view, *chunk.variable->facts, chunk.number));
   if (!is_new && !is_there) CODECFS_TRY(mount_.write_back.resize(chunk, 0, is_part));
-  if (is_there && (flags & O_TRUNC) != 0) CODECFS_TRY(mount_.write_back.begin_replacement(chunk));
+  std::optional<WriteBack::Replacement> replacement;
+  if (is_there && (flags & O_TRUNC) != 0) {
+    CODECFS_ASSIGN(WriteBack::Replacement begun, mount_.write_back.begin_replacement(chunk));
+    replacement.emplace(std::move(begun));
+  }
   mount_.overlay.forget_unlinked(node, chunk.number);
   uses_.notifier.chunk_changed(node, chunk.number);
   CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
-  mount_.write_back.open_writer(chunk.key);
   mount_.times.set(ino, {}, now());
   mount_.times.set(parent, {}, now());
-  auto file = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, true);
-  Result<struct stat> status = uses_.names.attributes(ino);
-  if (!status) {
-    (void)file->close();
-    return pass_on(status);
-  }
-  return Created{*status, std::move(file)};
+  CODECFS_ASSIGN(const struct stat status, uses_.names.attributes(ino));
+  if (replacement) replacement->keep();
+  return Created{status, std::move(file)};
 }
 
 Result<FileOpener::Created> FileOpener::create_metadata(const Node& node, FileKind file) {

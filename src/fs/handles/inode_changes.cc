@@ -46,14 +46,14 @@ Result<> InodeChanges::resize_chunk(const Node& node, uint64_t number, const str
   CODECFS_TRY(filters_.apply_rules(chunk, cancelled));
   if (static_cast<off_t>(size) != shown.st_size) mount_.page_copies.give_up(ino);
   // truncate(2) without an open file has the effect of open, ftruncate and close.
-  mount_.write_back.open_writer(chunk.key);
+  WriteBack::Writer writer = mount_.write_back.open_writer(chunk);
   const Result<> resized = mount_.write_back.resize(chunk, size);
   if (resized) {
     mount_.times.set(shown.st_ino, {}, now());
     mount_.kernel_pages.await_quiet(shown.st_ino);
     notifier_.chunk_changed(node, number);
   }
-  if (mount_.write_back.close_writer(chunk).value_or(true)) notifier_.chunk_changed(node, number);
+  if (writer.close().value_or(true)) notifier_.chunk_changed(node, number);
   CODECFS_TRY(resized);
   return mount_.write_back.flush(chunk);
 }

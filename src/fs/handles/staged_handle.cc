@@ -4,6 +4,8 @@
 #include <span>
 #include <string>
 
+#include "base/fail_points.h"
+
 namespace codecfs::fs {
 
 Result<Slice> StagedHandle::read(uint64_t offset, size_t size) {
@@ -23,14 +25,15 @@ Result<size_t> StagedHandle::write(uint64_t offset, Bytes bytes, const PageCopie
 
 Result<> StagedHandle::flush(const Cancelled& cancelled) {
   const bool shown = staged_->shown_size().has_value();
-  const std::optional<StagedFile::Change> change = staged_->take_change();
+  std::optional<StagedFile::Change> change = staged_->take_change();
   if (!shown && !change) return {};
   const Ino ino = staged_->ino();
+  FailPoints::allocate();
   Result<> applied;
-  if (change) applied = uses_.editor.apply(ino, change->text, cancelled);
+  if (change) applied = uses_.editor.apply(ino, *change->text, cancelled);
   if (!applied && applied.error().code == EINVAL && change->without_rest)
     applied = uses_.editor.apply(ino, *change->without_rest, cancelled);
-  if (change) staged_->applied();
+  change.reset();
   // From now on the file shows the state of the source, or does not exist.
   uses_.mount.kernel->content_changed(ino, true);
   if (!uses_.names.attributes(ino)) uses_.notifier.file_gone(ino, true);

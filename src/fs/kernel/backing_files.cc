@@ -1,8 +1,10 @@
 #include "fs/kernel/backing_files.h"
 
 #include <algorithm>
-#include <exception>
+#include <new>
 #include <utility>
+
+#include "base/exceptions.h"
 
 namespace codecfs::fs {
 namespace {
@@ -82,19 +84,22 @@ bool BackingFiles::make_locked(ChunkKey key, uint64_t bytes, const Produce& prod
   }
   seen_ += memory;
   growth_.seen(memory);
+  std::list<ChunkKey> place{key};
+  const auto coming = files_.emplace(key, File{.bytes = memory, .used = seen_, .place = place.begin()}).first;
+  // Nothing throws until the file is there, or is not.
   std::vector<int32_t> evicted;
   const bool has_room = have_room(memory, evicted);
   if (has_room) {
-    files_[key] = {.bytes = memory, .used = seen_, .place = kinds_[busy].insert(kinds_[busy].begin(), key)};
+    kinds_[busy].splice(kinds_[busy].begin(), place);
     held_ += memory;
     unchecked_ += memory;
   } else {
+    files_.erase(coming);
     ++stats_.passthrough_fallbacks;
   }
   const uint64_t total = held_;
   const bool must_check = unchecked_ >= kCheckInterval;
   if (must_check) unchecked_ = 0;
-  // Nothing throws until the mutex is locked again.
   mutex_.unlock();
   close_all(evicted);
   Made made;
@@ -134,19 +139,18 @@ bool BackingFiles::have_room(uint64_t memory, std::vector<int32_t>& evicted) {
     if (total <= limit_ && growth_.permits(total)) return true;
     // Where memory is dear, other programs may get what a file leaves before the next one does.
     if (total <= limit_) return false;
-    if (!kinds_[spare].empty()) {
-      evicted.push_back(evict_last(spare));
-    } else if (has_unused(unread, limit_)) {
-      evicted.push_back(evict_last(unread));
-    } else if (has_unused(precious, kForgotten * budget_)) {
-      evicted.push_back(evict_last(precious));
-    } else {
-      return false;
-    }
+    bool is_less = false;
+    if (!kinds_[spare].empty())
+      is_less = evict_last(spare, evicted);
+    else if (has_unused(unread, limit_))
+      is_less = evict_last(unread, evicted);
+    else if (has_unused(precious, kForgotten * budget_))
+      is_less = evict_last(precious, evicted);
+    if (!is_less) return false;
   }
 }
 
-BackingFiles::Made BackingFiles::store(uint64_t bytes, const Produce& produce, bool checks_memory) try {
+BackingFiles::Made BackingFiles::store(uint64_t bytes, const Produce& produce, bool checks_memory) noexcept try {
   if (checks_memory) check_memory();
   const std::chrono::nanoseconds begin = meters_.elapsed();
   const std::chrono::nanoseconds used = meters_.processor();
@@ -162,8 +166,8 @@ BackingFiles::Made BackingFiles::store(uint64_t bytes, const Produce& produce, b
     made.id = write(*content, made.writing);
   }
   return made;
-} catch (const std::exception& exception) {
-  return {.id = fail(ENOMEM, "{}", exception.what())};
+} catch (...) {
+  return {.id = std::unexpected(error_of_exception())};
 }
 
 Result<int32_t> BackingFiles::write(const ChunkPtr& content, MemoryGrowth::Cost& cost) {
@@ -212,21 +216,26 @@ void BackingFiles::move(File& file, Kind kind) {
   file.kind = kind;
 }
 
-std::vector<int32_t> BackingFiles::evict(uint64_t most) {
+std::vector<int32_t> BackingFiles::evict(uint64_t most) noexcept {
   std::vector<int32_t> ids;
   for (const Kind kind : {spare, precious, unread})
-    while (held_ > most && !kinds_[kind].empty()) ids.push_back(evict_last(kind));
+    while (held_ > most && !kinds_[kind].empty() && evict_last(kind, ids)) {
+    }
   if (!ids.empty()) growth_.given_back(held_);
   return ids;
 }
 
-int32_t BackingFiles::evict_last(Kind kind) {
+bool BackingFiles::evict_last(Kind kind, std::vector<int32_t>& ids) noexcept {
   const auto found = files_.find(kinds_[kind].back());
-  const int32_t id = found->second.id;
+  try {
+    ids.push_back(found->second.id);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   held_ -= found->second.bytes;
   kinds_[kind].pop_back();
   files_.erase(found);
-  return id;
+  return true;
 }
 
 bool BackingFiles::has_unused(Kind kind, uint64_t bytes) {

@@ -116,15 +116,16 @@ class BackingFiles {
   /// Makes room for a file, if files may go for it. Appends the ids of those that went.
   bool have_room(uint64_t memory, std::vector<int32_t>& evicted) CODECFS_REQUIRES(mutex_);
   /// Decodes the chunk and stores it.
-  Made store(uint64_t bytes, const Produce& produce, bool checks_memory);
+  Made store(uint64_t bytes, const Produce& produce, bool checks_memory) noexcept;
   Result<int32_t> write(const ChunkPtr& content, MemoryGrowth::Cost& cost);
   /// Lowers the limit if little memory is available.
   void check_memory();
   void move(File& file, Kind kind) CODECFS_REQUIRES(mutex_);
-  /// Removes files that are not open until all take at most `most` bytes. Returns their ids.
-  std::vector<int32_t> evict(uint64_t most) CODECFS_REQUIRES(mutex_);
-  /// Removes the least recently used file of a kind. Returns its id.
-  int32_t evict_last(Kind kind) CODECFS_REQUIRES(mutex_);
+  /// Removes files that are not open until all take at most `most` bytes, or there is no memory for their ids. Returns
+  /// these.
+  std::vector<int32_t> evict(uint64_t most) noexcept CODECFS_REQUIRES(mutex_);
+  /// Removes the least recently used file of a kind, and appends its id. False if there is no memory for that.
+  bool evict_last(Kind kind, std::vector<int32_t>& ids) noexcept CODECFS_REQUIRES(mutex_);
   /// Whether a kind has files, and more than `bytes` of chunks were to be read since the use of the one that would go.
   bool has_unused(Kind kind, uint64_t bytes) CODECFS_REQUIRES(mutex_);
   /// To be called without the mutex.

@@ -25,6 +25,18 @@ constexpr std::chrono::seconds kJustReturned{1};
 constexpr std::chrono::milliseconds kRetryInterval{1};
 constexpr int kRetries = 50;
 
+/// Counts a request that waits, under the mutex of the count.
+class Waiting {
+ public:
+  explicit Waiting(unsigned& count) : count_(count) { ++count_; }
+  ~Waiting() { --count_; }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  unsigned& count_;
+};
+
 }  // namespace
 
 thread_local Ino KernelNotices::served_ = 0;
@@ -87,9 +99,8 @@ void KernelNotices::add(Lane& lane, Notice notice, bool wait) {
   }
   // A lane is processed in order: the wait is for all that was queued before, too.
   if (!wait || lane.done == lane.last) return;
-  ++waiting_;
+  const Waiting waiting(waiting_);
   await(lane, lane.last, ino != served_ ? served_ : 0, kWaitTimeout, lock);
-  --waiting_;
 }
 
 void KernelNotices::await(const Lane& lane, uint64_t number, Ino held, Clock::duration timeout,
@@ -114,10 +125,9 @@ void KernelNotices::part_changed(Ino ino, uint64_t offset, uint64_t size, bool w
 
 void KernelNotices::await_all() {
   UniqueLock lock(mutex_);
-  ++waiting_;
+  const Waiting waiting(waiting_);
   await(inodes_, inodes_.last, 0, kWaitTimeout, lock);
   await(chunk_names_, chunk_names_.last, 0, kNameTimeout, lock);
-  --waiting_;
 }
 
 void KernelNotices::contents_changed(Ino first, uint64_t count, bool wait) {
@@ -161,9 +171,8 @@ void KernelNotices::names_changed(Ino parent, std::vector<std::string> names) {
   for (std::string& name : names) add(chunk_names_, {.ino = parent, .name = std::move(name)}, false);
   // A lane is processed in order, so waiting for the last notification waits for all.
   UniqueLock lock(mutex_);
-  ++waiting_;
+  const Waiting waiting(waiting_);
   await(chunk_names_, chunk_names_.last, parent != served_ ? served_ : 0, kNameTimeout, lock);
-  --waiting_;
 }
 
 void KernelNotices::invalidate(Ino ino, off_t offset, off_t size, const std::stop_token& stop) {

@@ -2,8 +2,24 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+
+#include "base/log.h"
 
 namespace codecfs::fs {
+
+/// A running push. When it ends, those who wait for it go on.
+class KernelPages::Push {
+ public:
+  Push(KernelPages& pages, Ino ino) : pages_(pages), ino_(ino) {}
+  ~Push() { pages_.end_push(ino_); }
+  Push(const Push&) = delete;
+  Push& operator=(const Push&) = delete;
+
+ private:
+  KernelPages& pages_;
+  const Ino ino_;
+};
 
 bool KernelPages::push_pages(Ino ino, const std::function<bool()>& give) {
   {
@@ -12,20 +28,29 @@ bool KernelPages::push_pages(Ino ino, const std::function<bool()>& give) {
     states_[ino].giving = ++pushes_;
     ++giving_;
   }
-  const bool given = give();
+  const Push push(*this, ino);
+  return give();
+}
+
+void KernelPages::end_push(Ino ino) noexcept {
   std::vector<std::function<void()>> waiting;
   {
     const LockGuard lock(mutex_);
-    State& state = states_[ino];
-    state.giving = 0;
-    waiting.swap(state.waiting);
-    if (state.writers == 0) states_.erase(ino);
+    const auto found = states_.find(ino);
+    found->second.giving = 0;
+    waiting.swap(found->second.waiting);
+    if (found->second.writers == 0) states_.erase(found);
     changed_.notify_all();
   }
-  for (const auto& then : waiting) then();
+  for (const auto& then : waiting) {
+    try {
+      then();
+    } catch (const std::exception& exception) {
+      log::error("internal error: {}", exception.what());
+    }
+  }
   const LockGuard lock(mutex_);
   if (--giving_ == 0) changed_.notify_all();
-  return given;
 }
 
 void KernelPages::after_pushes(Ino ino, std::function<void()> then) {

@@ -46,7 +46,7 @@ class KernelPages {
   /// Calls `give`, which stores content of the inode in the kernel's page cache and may block, unless there is a writer
   /// or a running push. Returns its result, or false if it was not called.
   bool push_pages(Ino ino, const std::function<bool()>& give);
-  /// Calls `then` when no push to the inode is running: now, or soon from another thread.
+  /// Calls `then` when no push to the inode is running: now, or soon from another thread, which logs what it throws.
   void after_pushes(Ino ino, std::function<void()> then);
   /// Returns when pushes to `count` consecutive inodes that were already running have ended, or after a second, because
   /// the kernel may be waiting for the answer to a request. Code that changes a chunk must call it, and then invalidate
@@ -62,6 +62,8 @@ class KernelPages {
     uint64_t giving = 0;  // number of the running push; 0: none
     std::vector<std::function<void()>> waiting;
   };
+  class Push;
+  void end_push(Ino ino) noexcept;
   void add_writer(Ino ino);
   void remove_writer(Ino ino);
 

@@ -127,7 +127,8 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
           mount.passable_opens.answer(request, ino, *info, std::move(file));
           return {};
         }
-        info->fh = mount.files.add(std::move(file));
+        UnknownFile opened_file(mount, std::move(file));
+        info->fh = opened_file.handle();
         const auto reply = [request, &mount, opened = *info] {
           if (fuse_reply_open(request, &opened) != 0) close_unknown(mount, opened.fh);
         };
@@ -135,6 +136,7 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
           mount.filesystem.context().kernel_pages.after_pushes(ino, reply);
         else
           reply();
+        opened_file.told();
         return {};
       },
       for_writing ? RequestKind::writing : RequestKind::reading);

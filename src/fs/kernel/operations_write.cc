@@ -18,17 +18,20 @@ void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
                    filesystem_of(request).files().create(parent, name, mode, info->flags, given_up(request)));
     fuse_entry_param entry = entry_of(request, created.status);
     Mount& mount = mount_of(request);
-    note_looked_up(mount, entry.ino);
+    LookedUp looked_up(mount, entry.ino);
     Caching& caching = created.file->caching;
     caching.direct = writes_past_pages(caching, *info);
     info->direct_io = caching.direct;
     keep_copies(request, entry.ino, *created.file, *info);
-    info->fh = mount.files.add(std::move(created.file));
+    UnknownFile file(mount, std::move(created.file));
+    info->fh = file.handle();
     mount.filesystem.context().kernel_pages.after_pushes(entry.ino, [request, &mount, entry, opened = *info] {
       if (fuse_reply_create(request, &entry, &opened) == 0) return;
       close_unknown(mount, opened.fh);
       note_forgotten(mount, entry.ino, 1);
     });
+    file.told();
+    looked_up.told();
     return {};
   });
 }

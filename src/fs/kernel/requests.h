@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <new>
+#include <utility>
 
 #include "base/fail_points.h"
 #include "base/interruption.h"
@@ -86,10 +88,7 @@ void log_exceptions(Operation operation) noexcept {
   try {
     operation();
   } catch (const std::exception& exception) {
-    try {
-      log::error("internal error: {}", exception.what());
-    } catch (const std::exception&) {  // the log needs memory, too
-    }
+    log::error("internal error: {}", exception.what());
   }
 }
 
@@ -159,17 +158,52 @@ inline void note_forgotten(Mount& mount, Ino ino, uint64_t lookups) {
   mount.filesystem.context().nodes.forgotten(ino, lookups);
 }
 
+/// Counts an inode that the kernel is told of. It has forgotten it at the end, unless told() was called.
+class LookedUp {
+ public:
+  LookedUp(Mount& mount, Ino ino) : mount_(&mount), ino_(ino) { note_looked_up(mount, ino); }
+  ~LookedUp() {
+    if (mount_ != nullptr) note_forgotten(*mount_, ino_, 1);
+  }
+  LookedUp(const LookedUp&) = delete;
+  LookedUp& operator=(const LookedUp&) = delete;
+  /// The reply was sent, or is going to be.
+  void told() { mount_ = nullptr; }
+
+ private:
+  Mount* mount_;
+  const Ino ino_;
+};
+
 inline void reply_entry(fuse_req_t request, const fuse_entry_param& entry) {
-  Mount& mount = mount_of(request);
-  note_looked_up(mount, entry.ino);
-  if (fuse_reply_entry(request, &entry) != 0) note_forgotten(mount, entry.ino, 1);
+  LookedUp looked_up(mount_of(request), entry.ino);
+  if (fuse_reply_entry(request, &entry) == 0) looked_up.told();
 }
 
 /// Closes a file whose open reply failed: the kernel does not know it and will not release it.
-inline void close_unknown(Mount& mount, uint64_t handle) {
-  (void)OpenHandles<FileHandle>::at(handle)->close();
+inline void close_unknown(Mount& mount, uint64_t handle) noexcept {
+  log_exceptions([&] { (void)OpenHandles<FileHandle>::at(handle)->close(); });
   mount.files.close(handle);
 }
+
+/// A file that the kernel does not know yet: it is closed, unless told() was called, when its open has failed.
+class UnknownFile {
+ public:
+  UnknownFile(Mount& mount, std::unique_ptr<FileHandle> file)
+      : mount_(&mount), handle_(mount.files.add(std::move(file))) {}
+  ~UnknownFile() {
+    if (mount_ != nullptr) close_unknown(*mount_, handle_);
+  }
+  UnknownFile(const UnknownFile&) = delete;
+  UnknownFile& operator=(const UnknownFile&) = delete;
+  [[nodiscard]] uint64_t handle() const { return handle_; }
+  /// The reply was sent, or is going to be.
+  void told() { mount_ = nullptr; }
+
+ private:
+  Mount* mount_;
+  const uint64_t handle_;
+};
 
 /// Whether writes bypass the page cache: for a file that is only written, filling pages would take as long as the rest
 /// of a write without encoding. It cannot be mapped through this descriptor, so mappings are not affected.

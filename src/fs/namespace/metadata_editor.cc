@@ -347,7 +347,8 @@ void MetadataEditor::adopt_spooled(const Node& variable) {
     if (name == name_of(FileKind::filter) || name == name_of(FileKind::codecs)) {
       const FileKind file = name == name_of(FileKind::filter) ? FileKind::filter : FileKind::codecs;
       mount_.overlay.change(variable, [&](DirectoryState& state) { state.hidden.erase(file); });
-      mount_.scratch.promote(variable.ino(), name, variable.ino(file));
+      if (Result<ScratchFiles::Sealed> sealed = mount_.scratch.seal(variable.ino(), name))
+        sealed->promote(variable.ino(file));
       mount_.kernel->name_changed(variable.ino(), name, false);
       continue;
     }
@@ -360,17 +361,16 @@ void MetadataEditor::adopt_spooled(const Node& variable) {
 /// The content of a scratch file becomes a chunk.
 void MetadataEditor::adopt_chunk(const Node& variable, const ChunkPlace& chunk, Ino directory,
                                  const std::string& name) {
-  const Result<std::string> content = mount_.scratch.seal(directory, name);
-  if (!content) return;  // on its way to another name
+  Result<ScratchFiles::Sealed> sealed = mount_.scratch.seal(directory, name);
+  if (!sealed) return;  // on its way to another name
   const Result<Ino> shown =
       mount_.nodes.chunk_ino(variable, chunk.number, grid_of(variable.view, *chunk.variable->facts).count());
-  const Result<> stored = shown ? chunk_files_.put(variable, chunk, std::as_bytes(std::span(*content)), {})
+  const Result<> stored = shown ? chunk_files_.put(variable, chunk, std::as_bytes(std::span(sealed->content())), {})
                                 : Result<>(std::unexpected(shown.error()));
   if (stored) {
-    mount_.scratch.promote(directory, name, *shown);
+    sealed->promote(*shown);
     mount_.kernel->name_changed(directory, name, false);
   } else {  // it stays, and is told of at the end
-    mount_.scratch.unseal(directory, name);
     mount_.note_error(chunk.key, stored.error());
   }
 }

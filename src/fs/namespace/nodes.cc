@@ -1,6 +1,8 @@
 #include "fs/namespace/nodes.h"
 
+#include <algorithm>
 #include <array>
+#include <new>
 
 #include "base/mutex.h"
 
@@ -93,11 +95,18 @@ Nodes::Nodes(const Entry& root, View shown, TreeReader* source) : source_(source
 
 /// Adds a node in the next slot. For nodes of the decoded view, the caller sets `common` to that slot if it is needed.
 const Node* Nodes::add(Node node) {
+  constexpr size_t kAtFirst = 64;
+  if (slots_.size() == slots_.capacity()) slots_.reserve(std::max(kAtFirst, 2 * slots_.size()));
   node.slot = slots_.size();
   nodes_.push_back(std::move(node));
   const Node* added = &nodes_.back();
-  slots_.push_back(added);
-  note_path(*added);
+  try {
+    note_path(*added);
+  } catch (const std::bad_alloc&) {
+    nodes_.pop_back();
+    throw;
+  }
+  slots_.push_back(added);  // which needs no memory
   hold_parent(*added);
   return added;
 }
@@ -105,8 +114,13 @@ const Node* Nodes::add(Node node) {
 /// `id`: of the node, which keeps it from now on.
 const Node* Nodes::add_plain(Node node, const Node* decoded, const KeptId& id) {
   const PlainNodes::Item& added = plain_.add(std::move(node), decoded);
+  try {
+    note_path(added);
+  } catch (const std::bad_alloc&) {
+    plain_.erase(added);
+    throw;
+  }
   id.keep_again();
-  note_path(added);
   hold_parent(added);
   if (decoded != nullptr) ++plain_.find(decoded->ino())->holds;
   return &added;
@@ -360,7 +374,12 @@ void Nodes::drop(const Node& node) {
 
 void Nodes::note_path(const Node& node) {
   const auto [views, is_new] = by_path_.try_emplace(node.path);
-  if (is_new) sorted_paths_.insert(views->first);
+  try {
+    if (is_new) sorted_paths_.insert(views->first);
+  } catch (const std::bad_alloc&) {
+    by_path_.erase(views);
+    throw;
+  }
   views->second[static_cast<size_t>(node.view)] = &node;
 }
 

@@ -18,6 +18,7 @@ Result<Ino> ScratchFiles::create(Ino directory, std::string_view name, mode_t pe
   if (names_.contains({directory, std::string(name)})) return fail(EEXIST, "{}: exists", name);
   if (names_.size() >= kMaxFiles) return fail(ENOSPC, "{}: there are {} temporary files already", name, kMaxFiles);
   const Ino ino = kScratchSlot << kLocalBits | next_++;
+  std::map<Key, Ino> named{{Key{directory, name}, ino}};
   files_.emplace(ino, File{.directory = directory,
                            .name = std::string(name),
                            .bytes = {},
@@ -25,7 +26,7 @@ Result<Ino> ScratchFiles::create(Ino directory, std::string_view name, mode_t pe
                            .modified = now(),
                            .lookups = 0,
                            .chunk = {}});
-  names_.emplace(Key{directory, name}, ino);
+  names_.merge(named);  // takes no memory
   return ino;
 }
 
@@ -86,12 +87,7 @@ Result<bool> ScratchFiles::write(Ino ino, uint64_t offset, Bytes bytes) {
   CODECFS_ASSIGN(File* const file, at(ino));
   if (file->chunk) return false;
   const uint64_t end = offset + bytes.size();
-  if (end > file->bytes.size()) {
-    if (end > kMaxBytes || bytes_ + (end - file->bytes.size()) > kMaxBytes)
-      return fail(ENOSPC, "{}: temporary files may have {} bytes together", file->name, kMaxBytes);
-    bytes_ += end - file->bytes.size();
-    file->bytes.resize(end);
-  }
+  if (end > file->bytes.size()) CODECFS_TRY(set_size(*file, end));
   std::memcpy(file->bytes.data() + offset, bytes.data(), bytes.size());
   file->modified = now();
   return true;
@@ -100,11 +96,17 @@ Result<bool> ScratchFiles::write(Ino ino, uint64_t offset, Bytes bytes) {
 Result<> ScratchFiles::resize(Ino ino, uint64_t size) {
   const LockGuard lock(mutex_);
   CODECFS_ASSIGN(File * file, at(ino));
-  if (size > file->bytes.size() && (size > kMaxBytes || bytes_ + (size - file->bytes.size()) > kMaxBytes))
-    return fail(ENOSPC, "{}: temporary files may have {} bytes together", file->name, kMaxBytes);
-  bytes_ += size - file->bytes.size();
-  file->bytes.resize(size);
+  CODECFS_TRY(set_size(*file, size));
   file->modified = now();
+  return {};
+}
+
+Result<> ScratchFiles::set_size(File& file, uint64_t size) {
+  const uint64_t before = file.bytes.size();
+  if (size > before && (size > kMaxBytes || bytes_ + (size - before) > kMaxBytes))
+    return fail(ENOSPC, "{}: temporary files may have {} bytes together", file.name, kMaxBytes);
+  file.bytes.resize(size);
+  bytes_ += size - before;
   return {};
 }
 
@@ -124,49 +126,54 @@ Result<> ScratchFiles::rename(Ino directory, std::string_view name, Ino to_direc
   const auto found = names_.find({directory, std::string(name)});
   if (found == names_.end()) return fail(ENOENT, "{}: no such file", name);
   const Ino ino = found->second;
-  if (files_[ino].sealed) return fail(EBUSY, "{}: is being renamed", name);
-  names_.erase(found);
-  if (const auto there = names_.find({to_directory, std::string(to_name)}); there != names_.end()) {
+  File& file = files_.find(ino)->second;
+  if (file.sealed) return fail(EBUSY, "{}: is being renamed", name);
+  Key key{to_directory, to_name};
+  std::string own_name(to_name);
+  // From here on no memory is needed: the file has one name or the other.
+  auto entry = names_.extract(found);
+  if (const auto there = names_.find(key); there != names_.end()) {
     const Ino replaced = there->second;
     names_.erase(there);
     files_[replaced].name.clear();
     drop_if_unused(replaced);
   }
-  names_.emplace(Key{to_directory, to_name}, ino);
-  files_[ino].directory = to_directory;
-  files_[ino].name = to_name;
+  entry.key() = std::move(key);
+  names_.insert(std::move(entry));
+  file.directory = to_directory;
+  file.name = std::move(own_name);
   return {};
 }
 
-Result<std::string> ScratchFiles::seal(Ino directory, std::string_view name) {
+Result<ScratchFiles::Sealed> ScratchFiles::seal(Ino directory, std::string_view name) {
   const LockGuard lock(mutex_);
   const auto found = names_.find({directory, std::string(name)});
   if (found == names_.end()) return fail(ENOENT, "{}: no such file", name);
   File& file = files_[found->second];
   if (file.sealed) return fail(EBUSY, "{}: is being renamed", name);
+  Sealed sealed(*this, found->second, file.bytes);
   file.sealed = true;
-  return file.bytes;
+  return sealed;
 }
 
-void ScratchFiles::unseal(Ino directory, std::string_view name) {
+void ScratchFiles::unseal(Ino ino) {
   const LockGuard lock(mutex_);
-  const auto found = names_.find({directory, std::string(name)});
-  if (found != names_.end()) files_[found->second].sealed = false;
+  // An unlinked file may have gone meanwhile.
+  if (const auto found = files_.find(ino); found != files_.end()) found->second.sealed = false;
   unsealed_.notify_all();
 }
 
-void ScratchFiles::promote(Ino directory, std::string_view name, Ino chunk) {
+void ScratchFiles::promote(Ino ino, Ino chunk) {
   const LockGuard lock(mutex_);
-  const auto found = names_.find({directory, std::string(name)});
-  if (found == names_.end()) return;
-  const Ino ino = found->second;
-  names_.erase(found);
-  File& file = files_[ino];
+  const auto found = files_.find(ino);
+  if (found == files_.end() || found->second.name.empty()) return;  // unlinked meanwhile
+  File& file = found->second;
+  const auto name = names_.find({file.directory, file.name});
+  former_.emplace(chunk, ino);
+  // From here on no memory is needed.
+  names_.erase(name);
   file.name.clear();
   file.chunk = chunk;
-  former_.emplace(chunk, ino);
-  file.sealed = false;
-  unsealed_.notify_all();
   bytes_ -= file.bytes.size();
   file.bytes = {};
   drop_if_unused(ino);
@@ -197,6 +204,11 @@ void ScratchFiles::forgotten(Ino ino, uint64_t count) {
   if (found == files_.end()) return;
   found->second.lookups -= std::min(count, found->second.lookups);
   drop_if_unused(ino);
+}
+
+uint64_t ScratchFiles::bytes() {
+  const LockGuard lock(mutex_);
+  return bytes_;
 }
 
 std::vector<std::pair<Ino, std::string>> ScratchFiles::names() {

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -47,11 +48,31 @@ class ScratchFiles {
   Result<> unlink(Ino directory, std::string_view name);
   /// Renames to a name that is not a chunk's, replacing an existing file. ENOENT; EBUSY while the file is sealed.
   Result<> rename(Ino directory, std::string_view name, Ino to_directory, std::string_view to_name);
-  /// Returns the content of the file. Until unseal() or promote(), writers wait.
-  Result<std::string> seal(Ino directory, std::string_view name);
-  void unseal(Ino directory, std::string_view name);
-  /// The file was renamed to a chunk: drops its bytes, and maps its inode number to `chunk`.
-  void promote(Ino directory, std::string_view name, Ino chunk);
+  /// A file that is being renamed to a chunk or a metadata file. During its lifetime writers of the file wait, and it
+  /// has no other name.
+  class [[nodiscard]] Sealed {
+   public:
+    Sealed(Sealed&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), ino_(other.ino_), content_(std::move(other.content_)) {}
+    Sealed& operator=(Sealed&&) = delete;
+    ~Sealed() {
+      if (owner_ != nullptr) owner_->unseal(ino_);
+    }
+    [[nodiscard]] const std::string& content() const { return content_; }
+    /// The file was renamed to a chunk: drops its bytes, and maps its inode number to `chunk`.
+    void promote(Ino chunk) { owner_->promote(ino_, chunk); }
+
+   private:
+    friend class ScratchFiles;
+    Sealed(ScratchFiles& owner, Ino ino, std::string content)
+        : owner_(&owner), ino_(ino), content_(std::move(content)) {}
+
+    ScratchFiles* owner_;
+    Ino ino_;
+    std::string content_;
+  };
+  /// ENOENT; EBUSY if it is sealed already.
+  Result<Sealed> seal(Ino directory, std::string_view name);
   /// The chunk that a file has become, if so.
   std::optional<Ino> promoted_to(Ino ino);
 
@@ -62,6 +83,8 @@ class ScratchFiles {
   /// Counts lookups by the kernel, so that unlinked files can be freed when the kernel has forgotten them.
   void looked_up(Ino ino);
   void forgotten(Ino ino, uint64_t count);
+  /// Of all files.
+  uint64_t bytes();
   /// Directory and name of the existing files, which will be lost at unmount.
   std::vector<std::pair<Ino, std::string>> names();
 
@@ -79,6 +102,9 @@ class ScratchFiles {
   using Key = std::pair<Ino, std::string>;
 
   Result<File*> at(Ino ino) CODECFS_REQUIRES(mutex_);
+  Result<> set_size(File& file, uint64_t size) CODECFS_REQUIRES(mutex_);
+  void unseal(Ino ino);
+  void promote(Ino ino, Ino chunk);
   void drop_if_unused(Ino ino) CODECFS_REQUIRES(mutex_);
 
   Mutex mutex_;

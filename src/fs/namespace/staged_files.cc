@@ -61,14 +61,14 @@ Result<> StagedFile::resize(uint64_t size) {
 
 std::optional<StagedFile::Change> StagedFile::take_change() {
   const LockGuard lock(mutex_);
-  const bool changed = std::exchange(changed_, false);
-  if (!changed && is_new_) return std::nullopt;
+  if (!changed_ && is_new_) return std::nullopt;
+  std::optional<std::string> without_rest;
+  if (changed_ && written_ && *written_ < text_->size()) without_rest = text_->substr(0, *written_);
+  // From here on no memory is needed: the change is taken, or still to be taken.
   shown_ = is_new_ = false;
-  if (!changed) return std::nullopt;
+  if (!std::exchange(changed_, false)) return std::nullopt;
   ++applying_;
-  Change change{*text_, {}};
-  if (written_ && *written_ < text_->size()) change.without_rest = text_->substr(0, *written_);
-  return change;
+  return Change(*this, text_, std::move(without_rest));
 }
 
 void StagedFile::applied() {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/buffer.h"
 #include "base/mutex.h"
@@ -43,22 +44,40 @@ class StagedFile {
   Result<> write(uint64_t offset, Bytes bytes);
   /// Truncation alone is not a change: a shell truncates a file before it writes.
   Result<> resize(uint64_t size);
-  struct Change {
-    std::string text;
+  /// A text that is being applied: at the end of its lifetime it is in the source, or was refused. The file outlives
+  /// it.
+  class [[nodiscard]] Change {
+   public:
+    Change(Change&& other) noexcept
+        : text(std::move(other.text)),
+          without_rest(std::move(other.without_rest)),
+          owner_(std::exchange(other.owner_, nullptr)) {}
+    Change& operator=(Change&&) = delete;
+    ~Change() {
+      if (owner_ != nullptr) owner_->applied();
+    }
+
+    std::shared_ptr<const std::string> text;
     /// Set if a shorter text was written over the beginning of a longer one without truncation, as netCDF-C does: the
     /// new text alone, to be used if the whole text is invalid.
     std::optional<std::string> without_rest;
+
+   private:
+    friend class StagedFile;
+    Change(StagedFile& owner, std::shared_ptr<const std::string> written, std::optional<std::string> alone)
+        : text(std::move(written)), without_rest(std::move(alone)), owner_(&owner) {}
+
+    StagedFile* owner_;
   };
   /// Returns the text if it was written since the last call. From then on the file is shown as the source has it,
   /// except for a new file without any writes yet.
   std::optional<Change> take_change();
-  /// The change that was taken is in the source, or was refused.
-  void applied();
   /// The file was closed: a new file without any writes disappears.
   void end();
 
  private:
   std::string& private_text() CODECFS_REQUIRES(mutex_);
+  void applied();
 
   const Ino ino_;
   const uint64_t max_bytes_;

@@ -251,16 +251,11 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
     return {};
   }
   // Until the rename is done, writes to the file wait.
-  CODECFS_ASSIGN(const std::string content, mount_.scratch.seal(holder, name));
-  const Result<Ino> replaced = put_content(to, metadata, target, content, cancelled);
-  if (!replaced) {
-    mount_.scratch.unseal(holder, name);
-    return std::unexpected(replaced.error());
-  }
-  const Ino changed = *replaced;
+  CODECFS_ASSIGN(ScratchFiles::Sealed sealed, mount_.scratch.seal(holder, name));
+  CODECFS_ASSIGN(const Ino changed, put_content(to, metadata, target, sealed.content(), cancelled));
   const InodeTimes::Times times = mount_.times.take(*scratch).value_or(InodeTimes::Times{{}, now()});
   mount_.times.set(changed, times.accessed, times.modified ? times.modified : now());
-  mount_.scratch.promote(holder, name, changed);
+  sealed.promote(changed);
   mount_.kernel_pages.await_quiet(changed);
   mount_.kernel->content_changed(changed, true);
   // The kernel moves the inode to the new name, but the chunk keeps its own inode.

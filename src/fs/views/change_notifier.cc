@@ -1,8 +1,10 @@
 #include "fs/views/change_notifier.h"
 
+#include <exception>
 #include <map>
 
 #include "backends/api/names.h"
+#include "base/log.h"
 #include "fs/namespace/clock.h"
 #include "fs/views/array_file.h"
 #include "fs/views/array_names.h"
@@ -266,16 +268,30 @@ void ChangeNotifier::array_file_changed(const Node& shown, const VariableView& v
 }
 
 ChangedNames::~ChangedNames() {
-  for (const auto& [variable, number] : chunks_) {
-    const Result<VariableViewPtr> view = mount_.dataset.variable(variable->object);
-    if (!view) continue;
-    for (const Node* shown : mount_.nodes.in_all_views(*variable))
-      if (shown->view != variable->view && !shows_arrays(shown->view))
-        notifier_.chunk_gone(*shown, file_of_chunk(shown->view, *(*view)->facts, number), true);
-  }
+  const auto tell = [](const auto& of_one) {
+    try {
+      of_one();
+    } catch (const std::exception& exception) {  // the others may fit into memory
+      log::error("cannot tell the kernel of a change, whose caches may be outdated: {}", exception.what());
+    }
+  };
+  for (const auto& [variable, number] : chunks_)
+    tell([this, shown = variable, chunk = number] { tell_of_chunk(*shown, chunk); });
   for (const auto& [directory, name] : names_)
-    for (const Node* shown : mount_.nodes.in_all_views(*directory))
-      if (shown->view != directory->view) notifier_.member_changed(*shown, name, true);
+    tell([this, shown = directory, &changed = name] { tell_of_name(*shown, changed); });
+}
+
+void ChangedNames::tell_of_chunk(const Node& variable, uint64_t number) {
+  const Result<VariableViewPtr> view = mount_.dataset.variable(variable.object);
+  if (!view) return;
+  for (const Node* shown : mount_.nodes.in_all_views(variable))
+    if (shown->view != variable.view && !shows_arrays(shown->view))
+      notifier_.chunk_gone(*shown, file_of_chunk(shown->view, *(*view)->facts, number), true);
+}
+
+void ChangedNames::tell_of_name(const Node& directory, std::string_view name) {
+  for (const Node* shown : mount_.nodes.in_all_views(directory))
+    if (shown->view != directory.view) notifier_.member_changed(*shown, name, true);
 }
 
 void ChangedNames::add_chunk(const Node& variable, uint64_t number) {

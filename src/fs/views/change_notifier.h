@@ -73,6 +73,9 @@ class ChangedNames {
   void add_chunk(const Node& variable, uint64_t number);
 
  private:
+  void tell_of_chunk(const Node& variable, uint64_t number);
+  void tell_of_name(const Node& directory, std::string_view name);
+
   MountContext& mount_;
   ChangeNotifier& notifier_;
   std::vector<std::pair<const Node*, std::string>> names_;

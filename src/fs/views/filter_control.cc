@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fail_points.h"
 #include "base/log.h"
 #include "base/progress_reporter.h"
 #include "filters/core/codec_json.h"
@@ -392,9 +393,11 @@ Result<> FilterControl::store_anew(const Node& node, Recodings::Turn& turn, Prog
     work.at(progress.done, progress.total);
     return cancelled && cancelled();
   };
-  turn.show(&progress);
-  const Result<> done = change();
-  turn.show(nullptr);
+  const Result<> done = [&] {
+    const auto shown = turn.show(progress);
+    FailPoints::allocate();
+    return change();
+  }();
   progress.cancelled = {};
   if (!done && done.error().code == ECANCELED) return fail(EINTR, "{}: cancelled; nothing has changed", node.path);
   if (done) mount_.write_back.note_change();
@@ -442,8 +445,11 @@ Result<std::optional<std::vector<FilterStage>>> FilterControl::spooled_chain(con
                                                                              const Variable& variable) {
   for (const std::string_view name : {kCodecsName, kFilterName}) {
     if (!mount_.scratch.find(group.ino(), name)) continue;
-    CODECFS_ASSIGN(const std::string text, mount_.scratch.seal(group.ino(), name));
-    mount_.scratch.unseal(group.ino(), name);
+    std::string text;
+    {
+      CODECFS_ASSIGN(const ScratchFiles::Sealed file, mount_.scratch.seal(group.ino(), name));
+      text = file.content();
+    }
     if (trimmed(text).empty()) continue;
     CODECFS_ASSIGN(std::vector<FilterStage> chain,
                    name == kFilterName ? parse_spec(group.path, text) : parse_codecs(group, text, &variable));

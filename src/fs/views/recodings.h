@@ -31,8 +31,18 @@ class Recodings {
     }
     /// From now on check_idle() refuses changes of this variable's names. Under MountContext::layout, shared.
     void name(ObjectId variable, std::string path) { all_->name(variable, std::move(path)); }
-    /// `progress` must outlive the turn; null: there is none any more.
-    void show(const Progress* progress) { all_->show(progress); }
+    /// Shows the progress during the lifetime of the result, which it must outlive, as must the turn.
+    class [[nodiscard]] Shown {
+     public:
+      Shown(Recodings& all, const Progress& progress) : all_(all) { all_.show(&progress); }
+      ~Shown() { all_.show(nullptr); }
+      Shown(const Shown&) = delete;
+      Shown& operator=(const Shown&) = delete;
+
+     private:
+      Recodings& all_;
+    };
+    Shown show(const Progress& progress) { return {*all_, progress}; }
 
    private:
     Recodings* all_;

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "support/failing_memory.h"
+
 namespace codecfs {
 namespace {
 
@@ -25,6 +27,15 @@ TEST(Buffer, LargeOnesBeginAtAPageAndWasteAtMostAQuarter) {
     EXPECT_GE(buffer.capacity(), size);
     EXPECT_LE(buffer.capacity(), size + size / 4 + Buffer::kAlignment);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % Buffer::kAlignment, 0U);
+  }
+}
+
+TEST(Buffer, IsGivenBackWithoutMemory) {
+  for (size_t size = 64 << 10; size < size_t{8} << 20; size *= 2) {
+    Result<Buffer> buffer = Buffer::allocate(size + 1);
+    ASSERT_TRUE(buffer);
+    const FailingMemory failing(0);
+    *buffer = {};
   }
 }
 

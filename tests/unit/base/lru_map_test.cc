@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/failing_memory.h"
+
 namespace codecfs {
 namespace {
 
@@ -73,6 +75,24 @@ TEST(LruMap, TakesWhatMeetsTheCondition) {
   EXPECT_FALSE(map.take_if(1, [](int number) { return number == 8; }));
   EXPECT_EQ(*map.take_if(1, [](int number) { return number == 7; }), 7);
   EXPECT_FALSE(map.take(1));
+}
+
+TEST(LruMap, IsUnchangedOrHasTheValueWhenMemoryRunsOut) {
+  LruMap<std::string, std::string> map(2);
+  const std::string long_key(100, 'k');
+  int number = 0;
+  step_through_allocations(
+      [&]() -> Result<> {
+        map.put(long_key + std::to_string(++number), std::make_shared<const std::string>("value"));
+        return {};
+      },
+      [&](bool done) {
+        EXPECT_EQ(map.get(long_key + std::to_string(number)) != nullptr, done);
+        for (const char* const key : {"a", "b", "c"}) map.put(key, std::make_shared<const std::string>(key));
+        EXPECT_EQ(map.get("a"), nullptr);
+        ASSERT_NE(map.get("c"), nullptr);
+        EXPECT_EQ(*map.get("c"), "c");
+      });
 }
 
 }  // namespace

@@ -5,10 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
+#include <new>
+#include <semaphore>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "base/interruption.h"
+#include "support/failing_memory.h"
 
 namespace codecfs::fs {
 namespace {
@@ -235,6 +240,75 @@ TEST(ChunkCache, AdmitsDecodesWithinItsLimit) {
   readers.clear();
   EXPECT_LE(stats.decodes_parallel, 2);
   EXPECT_EQ(stats.chunks_decoded, 16);
+}
+
+/// A cache whose calls fail at each allocation, after which another reader must get the chunk.
+class ChunkCacheMemoryTest : public testing::Test {
+ protected:
+  static constexpr ChunkKey kKey = 7;
+
+  template <class Call>
+  void step_through(Call call) {
+    step_through_allocations(
+        [&]() -> Result<> {
+          auto made = call();
+          if constexpr (requires { made.error(); }) {
+            if (!made) return std::unexpected(made.error());
+          }
+          return {};
+        },
+        [&](bool) {
+          EXPECT_EQ(stats_.decodes_now, 0);
+          const Result<ChunkPtr> chunk = cache_.get(kKey, 8 * kChunk, [] { return chunk_of(1); });
+          EXPECT_TRUE(chunk) << "nothing counts as being decoded for ever";
+          cache_.drop(kKey);
+          EXPECT_EQ(stats_.cache_bytes, 0);
+        });
+  }
+  Stats stats_;
+  ChunkCache cache_{8 * kChunk, stats_};
+};
+
+TEST_F(ChunkCacheMemoryTest, AReaderLeavesNothing) {
+  step_through([this] { return cache_.get(kKey, 8 * kChunk, [] { return chunk_of(1); }); });
+}
+
+TEST_F(ChunkCacheMemoryTest, ReadingAheadLeavesNothing) {
+  step_through([this]() -> Result<ChunkPtr> {
+    (void)cache_.fetch(kKey, 8 * kChunk, [] { return chunk_of(1); });
+    return nullptr;
+  });
+}
+
+TEST_F(ChunkCacheMemoryTest, PassingAChunkOnLeavesNothing) {
+  step_through([this] { return cache_.get_uncached(kKey, 8 * kChunk, [] { return chunk_of(1); }); });
+}
+
+TEST_F(ChunkCacheMemoryTest, DroppingNeedsNoMemory) {
+  ASSERT_TRUE(cache_.get(kKey, kChunk, [] { return chunk_of(1); }));
+  ASSERT_TRUE(cache_.get(kKey | kZarr3Form, kChunk, [] { return chunk_of(1); }));
+  const FailingMemory failing(0);
+  cache_.drop_forms(kKey - 3, 5);
+  EXPECT_EQ(stats_.cache_bytes, 0);
+}
+
+TEST_F(ChunkCacheMemoryTest, AnExceptionIsTheErrorOfAllReaders) {
+  std::binary_semaphore begun{0};
+  std::binary_semaphore leave{0};
+  auto first = std::async(std::launch::async, [&] {
+    return cache_.get(kKey, kChunk, [&]() -> Result<Buffer> {
+      begun.release();
+      leave.acquire();
+      throw std::runtime_error("a text that is longer than what a string holds without memory");
+    });
+  });
+  begun.acquire();
+  auto second = std::async(
+      std::launch::async, [&] { return cache_.get(kKey, kChunk, []() -> Result<Buffer> { throw std::bad_alloc(); }); });
+  leave.release();
+  EXPECT_EQ(first.get().error().code, EIO);
+  const int other = second.get().error().code;  // its own, if it came after the first had ended
+  EXPECT_TRUE(other == EIO || other == ENOMEM) << other;
 }
 
 }  // namespace

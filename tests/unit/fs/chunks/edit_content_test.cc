@@ -5,7 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "support/failing_memory.h"
 
 namespace codecfs::fs {
 namespace {
@@ -202,6 +207,76 @@ TEST(EditContent, TheFillOfANewChunkIsNotWrittenButGapsAre) {
   ASSERT_TRUE(content.write(fixed(), 4, bytes_of("ab"), {}));
   EXPECT_EQ(written_of(content), "wwwwww..........");
   EXPECT_EQ(all(content), std::string("\0\0\0\0abfFfFfFfFfF", 16));
+}
+
+/// Each of its changes in turn, with memory that runs out at each place: afterwards the content is what it was.
+TEST(EditContent, IsAsBeforeWhenMemoryRunsOut) {
+  using Change = std::function<Result<>(EditContent&)>;
+  const std::vector<Change> changes{
+      [](EditContent& content) { return content.write(fixed(), 3, bytes_of("XYZ"), {}); },
+      [](EditContent& content) { return content.write(fixed(), 0, bytes_of("abcdefghijklmnop"), {}); },
+      [](EditContent& content) { return content.resize(fixed(), 5, false); },
+      [](EditContent& content) { return content.resize(fixed(), 0, true); },
+      [](EditContent& content) {
+        return content.change(fixed(), false, [](MutableBytes bytes) { bytes[4] = std::byte{'y'}; });
+      },
+      [](EditContent& content) { return content.begin_replacement(fixed()); },
+      [](EditContent& content) -> Result<> {
+        content.replace(Buffer::copy_of(bytes_of("replaced........")).value(), nullptr);
+        return {};
+      },
+      [](EditContent& content) -> Result<> {
+        CODECFS_TRY(content.create(fixed(), true, false));
+        return {};
+      }};
+  const std::string version(100, 'v');  // needs memory, as that of an object does
+  for (size_t number = 0; number < changes.size(); ++number) {
+    for (const bool was_written : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "change " << number << (was_written ? " of a changed chunk" : ""));
+      std::optional<EditContent> content;
+      const auto make = [&] {
+        content.emplace();
+        content->note_written_bytes();
+        content->set_base(buffer_of("0123456789abcdef"), version);
+        if (was_written) {
+          ASSERT_TRUE(content->write(fixed(), 8, bytes_of("AB"), {}));
+        }
+      };
+      make();
+      std::optional<EditContent::State> reader;  // so that a change needs a copy
+      if (was_written) reader = content->state();
+      step_through_allocations([&] { return changes[number](*content); },
+                               [&](bool done) {
+                                 if (!done) {
+                                   EXPECT_EQ(shown(*content), was_written ? "01234567ABabcdef" : "none");
+                                   EXPECT_EQ(written_of(*content),
+                                             was_written ? "........ww......" : "................");
+                                   EXPECT_TRUE(content->has_base());
+                                   EXPECT_FALSE(content->is_own());
+                                   EXPECT_EQ(content->version(), version);
+                                 }
+                                 make();
+                                 if (was_written) reader = content->state();
+                               });
+    }
+  }
+}
+
+TEST(EditContent, WhatCouldNotBeStoredCountsAsWrittenAgain) {
+  EditContent content = noting();
+  step_through_allocations(
+      [&]() -> Result<> {
+        CODECFS_TRY(content.write(fixed(), 2, bytes_of("X"), {}));
+        content.give_back_written(content.take_written());
+        CODECFS_TRY(content.write(fixed(), 9, bytes_of("Y"), {}));
+        const ByteSet written = content.take_written();
+        EXPECT_TRUE(written.has(2));
+        EXPECT_TRUE(written.has(9));
+        content.give_back_written(written);
+        return {};
+      },
+      [&](bool) {});
+  EXPECT_EQ(written_of(content), "..w......w......");
 }
 
 }  // namespace

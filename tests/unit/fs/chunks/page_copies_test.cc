@@ -5,7 +5,10 @@
 #include <condition_variable>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "support/failing_memory.h"
 
 namespace codecfs::fs {
 namespace {
@@ -110,6 +113,72 @@ TEST(CopyMasked, TakesTheBytesOfTheMask) {
   const std::string mask("\0\xff\0\xff", 4);
   copy_masked(std::as_writable_bytes(std::span(to)).data(), bytes_of(from).data(), bytes_of(mask).data(), 4);
   EXPECT_EQ(to, "acae");
+}
+
+TEST(PageCopies, WithoutMemoryThereIsNoCopy) {
+  PageCopies copies;
+  uint64_t page = 0;
+  const std::string given = page_of('a');
+  {
+    const PageCopies::Writer writer(copies, 1);
+    step_through_allocations(
+        [&]() -> Result<> {
+          copies.given(1, ++page * kPage, bytes_of(given));
+          return {};
+        },
+        [&](bool done) {
+          EXPECT_TRUE(done) << "the request does not fail";
+          const std::string seen = changed(copies, 1, page * kPage, "aab");
+          EXPECT_TRUE(seen == "..x" || seen == "xxx") << seen;
+        });
+    // What is counted goes with the copies.
+    for (uint64_t i = 1; i <= page; ++i) copies.given(1, i * kPage + 1, bytes_of("x"));
+    EXPECT_EQ(copies.bytes(), 0);
+  }
+  EXPECT_EQ(copies.bytes(), 0);
+}
+
+TEST(PageCopies, WhatThePageHoldsIsUnknownWithoutMemory) {
+  for (const bool is_write : {true, false}) {
+    PageCopies copies;
+    const PageCopies::Writer writer(copies, 1);
+    const std::string text(2000, 'b');
+    copies.given(1, 0, bytes_of("abc"));
+    step_through_allocations(
+        [&]() -> Result<> {
+          PageCopies::WrittenBack compared;
+          if (!is_write) compared = copies.compare(1, 0, bytes_of(text));
+          if (is_write)
+            copies.written(1, 0, bytes_of(text));
+          else
+            copies.stored(1, 0, bytes_of(text), compared);
+          return {};
+        },
+        [&](bool done) {
+          const std::string seen = changed(copies, 1, 0, "abc");
+          if (done) {
+            EXPECT_TRUE(seen == "x.x" || seen == "xxx") << seen;
+          }
+          copies.given(1, 0, bytes_of("abc"));  // the file has grown
+        });
+  }
+}
+
+TEST(PageCopies, ALimitWithoutMemoryIsStillALimit) {
+  struct Kernel : Invalidator {
+    void drop_pages(Ino, uint64_t, uint64_t) override {}
+  };
+  Kernel kernel;
+  PageCopies copies(8 * kPage);
+  copies.set_invalidator(kernel);
+  const PageCopies::Writer writer(copies, 1);
+  const std::string given = page_of('a');
+  for (int passed = 0; passed < 40; ++passed) {
+    const FailingMemory failing(passed);
+    for (uint64_t page = 0; page < 12; ++page) copies.given(1, page * kPage, bytes_of(given));
+  }
+  while (copies.bytes() > 8 * kPage) std::this_thread::yield();
+  copies.stop();
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <random>
 
+#include "support/failing_memory.h"
+
 namespace codecfs::fs {
 namespace {
 
@@ -76,6 +78,35 @@ TEST(RemovedChunks, OneVariableMayHaveSeveralKeys) {
   removed.erase(3, 500, 0);
   EXPECT_FALSE(removed.contains(100)) << "it is the same chunk";
   EXPECT_TRUE(removed.of(3).empty());
+}
+
+TEST(RemovedChunks, AreAsBeforeWhenMemoryRunsOut) {
+  std::mt19937 random(1);
+  RemovedChunks removed;
+  std::set<uint64_t> expected;
+  for (int step = 0; step < 3000; ++step) {
+    const uint64_t number = random() % 50;
+    const bool inserts = random() % 2 == 0;
+    const Result<> done = [&] {
+      const FailingMemory failing(static_cast<int>(random() % 3));
+      return without_memory_errors([&]() -> Result<> {
+        if (inserts)
+          removed.insert(3, 1000 + number, number);
+        else
+          removed.erase(3, 1000 + number, number);
+        return {};
+      });
+    }();
+    if (done && inserts) expected.insert(number);
+    if (done && !inserts) expected.erase(number);
+    ASSERT_EQ(removed.of(3), expected) << step;
+    for (uint64_t i = 0; i < 50; ++i) ASSERT_EQ(removed.contains(1000 + i), expected.contains(i)) << step;
+  }
+  {
+    const FailingMemory failing(0);
+    removed.erase(3);
+  }
+  for (uint64_t i = 0; i < 50; ++i) EXPECT_FALSE(removed.contains(1000 + i));
 }
 
 }  // namespace

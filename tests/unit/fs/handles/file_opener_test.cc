@@ -3,6 +3,10 @@
 
 #include "fs/handles/file_opener.h"
 
+#include <new>
+
+#include "base/fail_points.h"
+#include "support/failing_memory.h"
 #include "support/filesystem_testing.h"
 
 namespace codecfs::fs {
@@ -293,6 +297,60 @@ TEST_F(FileOpenerTest, NothingIsPushedToAFileThatIsWritten) {
   file->close();
   file.reset();
   EXPECT_TRUE(push());
+}
+
+TEST_F(FileOpenerTest, NoWriterIsLeftWhenMemoryRunsOut) {
+  for (const View view : {View::decoded, View::encoded, View::raw}) {
+    for (const bool truncate : {false, true}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(view) << (truncate ? " truncated" : ""));
+      const std::string path = view == View::raw ? "/v" : "/v/0";
+      const Ino file = ino(path, view);
+      step_through_allocations(
+          [&]() -> Result<> {
+            CODECFS_TRY(fs().files().open(file, true, truncate));
+            return {};
+          },
+          [&](bool done) {
+            EXPECT_TRUE(mount().write_back.open_writers().empty());
+            EXPECT_TRUE(mount().kernel_pages.push_pages(file, [] { return true; }));
+            if (!done) {
+              EXPECT_EQ(read("/v/0"), "abcd") << "what could not be opened is not truncated";
+            }
+            ASSERT_TRUE(write_file("/v/0", "abcd"));
+            ASSERT_TRUE(mount().write_back.pause(source_->object("/v")));
+          });
+    }
+  }
+}
+
+TEST_F(FileOpenerTest, NoWriterIsLeftWhenAFileCannotBeCreated) {
+  const Ino directory = ino("/v");
+  step_through_allocations(
+      [&]() -> Result<> {
+        CODECFS_ASSIGN(const FileOpener::Created created, fs().files().create(directory, "1", 0600, O_CREAT | O_EXCL));
+        created.file->close();
+        return {};
+      },
+      [&](bool) {
+        EXPECT_TRUE(mount().write_back.open_writers().empty());
+        ASSERT_TRUE(mount().write_back.pause(source_->object("/v")));
+        if (find("/v/1")) {
+          ASSERT_TRUE(fs().tree().unlink(directory, "1"));
+        }
+      });
+}
+
+TEST_F(FileOpenerTest, AMetadataFileCanBeAppliedAgainAfterMemoryHasRunOut) {
+  for (const bool is_first : {true, false}) {
+    const auto file = open("/g/.zattrs", true, true);
+    ASSERT_TRUE(write(*file, 0, R"({"title": "lost"})"));
+    FailPoints::arm(FailPoint::memory, 0, 1);
+    EXPECT_THROW((void)file->flush(), std::bad_alloc);
+    FailPoints::disarm();
+    EXPECT_TRUE(read("/g/.zattrs").contains(is_first ? "\"t\"" : "kept")) << "nothing is being applied";
+    ASSERT_TRUE(write_file("/g/.zattrs", R"({"title": "kept"})"));
+    file->close();
+  }
 }
 
 }  // namespace

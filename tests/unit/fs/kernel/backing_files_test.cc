@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "fs/namespace/mount_context.h"
+#include "support/failing_memory.h"
 
 namespace codecfs::fs {
 namespace {
@@ -413,6 +414,19 @@ TEST_F(BackingFilesTest, NothingIsClosedAfterTheEnd) {
   device.refuse(EIO);
   open = nullptr;
   EXPECT_EQ(device.count(), 1U) << "it ends with the session";
+}
+
+TEST_F(BackingFilesTest, NoFileIsForgottenWhenMemoryRunsOut) {
+  ChunkKey key = 0;
+  step_through_allocations(
+      [&]() -> Result<> {
+        (void)get(++key);
+        return {};
+      },
+      [&](bool) {
+        ASSERT_NE(get(key), nullptr) << "it is not being made for ever";
+        EXPECT_EQ(stats.passthrough_bytes, device.count() * kChunk) << "no file of the device is forgotten";
+      });
 }
 
 }  // namespace

@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <latch>
+#include <new>
 #include <thread>
+
+#include "support/failing_memory.h"
 
 namespace codecfs::fs {
 namespace {
@@ -125,6 +128,40 @@ TEST(KernelPages, TheEndWaitsForWhatIsBeingGiven) {
   EXPECT_TRUE(arrived);
   EXPECT_FALSE(pages.push_pages(2, [] { return true; }));
   giver.join();
+}
+
+TEST(KernelPages, APushThatThrowsHasEnded) {
+  KernelPages pages;
+  std::atomic<int> answers = 0;
+  EXPECT_THROW(pages.push_pages(1,
+                                [&]() -> bool {
+                                  pages.after_pushes(1, [&] { ++answers; });
+                                  pages.after_pushes(1, [] { throw std::bad_alloc(); });
+                                  pages.after_pushes(1, [&] { ++answers; });
+                                  throw std::bad_alloc();
+                                }),
+               std::bad_alloc);
+  EXPECT_EQ(answers, 2) << "who waited goes on";
+  EXPECT_TRUE(pages.push_pages(1, [] { return true; }));
+  pages.after_pushes(1, [&] { ++answers; });
+  EXPECT_EQ(answers, 3);
+  pages.await_quiet(1);
+  pages.stop();
+}
+
+TEST(KernelPages, NothingIsLeftWhenMemoryRunsOut) {
+  KernelPages pages;
+  step_through_allocations(
+      [&]() -> Result<> {
+        const KernelPages::Writer writer(pages, 1);
+        pages.push_pages(2, [] { return true; });
+        return {};
+      },
+      [&](bool) {
+        EXPECT_TRUE(pages.push_pages(1, [] { return true; })) << "there is no writer";
+        EXPECT_TRUE(pages.push_pages(2, [] { return true; }));
+      });
+  pages.stop();
 }
 
 }  // namespace

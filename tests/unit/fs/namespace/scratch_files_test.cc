@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <thread>
+
+#include "support/failing_memory.h"
 
 namespace codecfs::fs {
 namespace {
@@ -88,29 +91,36 @@ TEST_F(ScratchFilesTest, ARenameReplaces) {
 TEST_F(ScratchFilesTest, AWriterWaitsWhileTheFileIsSealed) {
   const Ino file = create("a");
   ASSERT_TRUE(write(file, 0, "old"));
-  EXPECT_EQ(files_.seal(kDirectory, "a").value(), "old");
+  std::optional<ScratchFiles::Sealed> sealed = files_.seal(kDirectory, "a").value();
+  EXPECT_EQ(sealed->content(), "old");
+  EXPECT_EQ(files_.seal(kDirectory, "a").error().code, EBUSY);
   std::jthread writer([&] { write(file, 0, "new"); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(content(file), "old");
-  files_.unseal(kDirectory, "a");
+  sealed.reset();
   writer.join();
   EXPECT_EQ(content(file), "new");
 }
 
 TEST_F(ScratchFilesTest, ASealedFileKeepsItsName) {
   create("a");
-  ASSERT_TRUE(files_.seal(kDirectory, "a"));
-  EXPECT_EQ(files_.rename(kDirectory, "a", kOther, "b").error().code, EBUSY) << "promote() would not find it";
-  files_.unseal(kDirectory, "a");
+  {
+    const Result<ScratchFiles::Sealed> sealed = files_.seal(kDirectory, "a");
+    ASSERT_TRUE(sealed);
+    EXPECT_EQ(files_.rename(kDirectory, "a", kOther, "b").error().code, EBUSY);
+  }
   EXPECT_TRUE(files_.rename(kDirectory, "a", kOther, "b"));
 }
 
 TEST_F(ScratchFilesTest, AFileThatBecameAChunkTakesNoMoreBytes) {
   const Ino file = create("a");
-  ASSERT_TRUE(files_.seal(kDirectory, "a"));
   bool taken = true;
-  std::jthread writer([&] { taken = write(file, 0, "new"); });
-  files_.promote(kDirectory, "a", kChunk);
+  std::jthread writer;
+  {
+    ScratchFiles::Sealed sealed = files_.seal(kDirectory, "a").value();
+    writer = std::jthread([&] { taken = write(file, 0, "new"); });
+    sealed.promote(kChunk);
+  }
   writer.join();
   EXPECT_FALSE(taken) << "the writer goes on with the chunk";
   EXPECT_EQ(files_.promoted_to(file), kChunk);
@@ -119,6 +129,114 @@ TEST_F(ScratchFilesTest, AFileThatBecameAChunkTakesNoMoreBytes) {
   files_.forgotten(file, 1);
   EXPECT_TRUE(files_.former_inos(kChunk).empty());
   EXPECT_EQ(files_.promoted_to(file), std::nullopt);
+}
+
+TEST_F(ScratchFilesTest, AFileThatIsUnlinkedWhileItIsSealedCanBeWritten) {
+  const Ino file = create("a");
+  {
+    ScratchFiles::Sealed sealed = files_.seal(kDirectory, "a").value();
+    ASSERT_TRUE(files_.unlink(kDirectory, "a"));
+    sealed.promote(kChunk);
+  }
+  EXPECT_EQ(files_.promoted_to(file), std::nullopt);
+  ASSERT_TRUE(write(file, 0, "new"));
+  EXPECT_EQ(content(file), "new");
+}
+
+// Names that need memory.
+constexpr std::string_view kLong = "a name that is longer than what a string holds without memory";
+constexpr std::string_view kLonger = "another name that is longer than what a string holds without memory";
+
+/// A file with a long name; after each failed allocation, it must be as before.
+class ScratchMemoryTest : public ScratchFilesTest {
+ protected:
+  ScratchMemoryTest() { make(); }
+  void make() {
+    file_ = create(kLong);
+    EXPECT_TRUE(write(file_, 0, kText));
+  }
+  void check_file() {
+    EXPECT_EQ(files_.find(kDirectory, kLong), file_);
+    EXPECT_EQ(files_.names(), (std::vector<std::pair<Ino, std::string>>{{kDirectory, std::string(kLong)}}));
+    EXPECT_EQ(content(file_), kText);
+    EXPECT_TRUE(write(file_, 0, kText)) << "which waits for ever while it is sealed";
+  }
+  /// Neither a file nor its bytes are left.
+  void remove(Ino file, std::string_view name, Ino directory = kDirectory) {
+    EXPECT_TRUE(files_.unlink(directory, name));
+    files_.forgotten(file, 1);
+    EXPECT_FALSE(files_.status(file));
+  }
+  static constexpr std::string_view kText = "a text that is longer than what a string holds without memory";
+  Ino file_ = 0;
+};
+
+TEST_F(ScratchMemoryTest, CreatingLeavesNothing) {
+  Ino made = 0;
+  step_through_allocations(
+      [&]() -> Result<> {
+        CODECFS_ASSIGN(made, files_.create(kDirectory, kLonger, 0600));
+        return {};
+      },
+      [&](bool done) {
+        EXPECT_EQ(files_.find(kDirectory, kLonger).has_value(), done);
+        if (done) remove(made, kLonger);
+        check_file();
+      });
+}
+
+TEST_F(ScratchMemoryTest, WritingAndResizingCountWhatThereIs) {
+  uint64_t size = 0;
+  const auto check = [&](bool) { EXPECT_EQ(files_.bytes(), static_cast<uint64_t>(files_.status(file_)->st_size)); };
+  step_through_allocations(
+      [&] {
+        size += 10'000;
+        return files_.write(file_, size, std::as_bytes(std::span(kText)));
+      },
+      check);
+  step_through_allocations(
+      [&] {
+        size += 100'000;
+        return files_.resize(file_, size);
+      },
+      check);
+}
+
+TEST_F(ScratchMemoryTest, AFileHasTheOldNameOrTheNewOne) {
+  step_through_allocations([&] { return files_.rename(kDirectory, kLong, kOther, kLonger); },
+                           [&](bool done) {
+                             if (done) {
+                               EXPECT_EQ(files_.find(kOther, kLonger), file_);
+                               ASSERT_TRUE(files_.rename(kOther, kLonger, kDirectory, kLong));
+                             }
+                             check_file();
+                           });
+}
+
+TEST_F(ScratchMemoryTest, NoFileStaysSealed) {
+  step_through_allocations(
+      [&]() -> Result<> {
+        CODECFS_TRY(files_.seal(kDirectory, kLong));
+        return {};
+      },
+      [&](bool) { check_file(); });
+}
+
+TEST_F(ScratchMemoryTest, AFileIsAChunkOrWhatItWas) {
+  step_through_allocations(
+      [&]() -> Result<> {
+        CODECFS_ASSIGN(ScratchFiles::Sealed sealed, files_.seal(kDirectory, kLong));
+        sealed.promote(kChunk);
+        return {};
+      },
+      [&](bool done) {
+        if (!done) return check_file();
+        EXPECT_EQ(files_.former_inos(kChunk), std::vector<Ino>{file_});
+        EXPECT_EQ(files_.bytes(), 0);
+        files_.forgotten(file_, 1);
+        make();
+      });
+  EXPECT_TRUE(files_.former_inos(kChunk).empty());
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/failing_memory.h"
+
 namespace codecfs::fs {
 namespace {
 
@@ -50,7 +52,7 @@ TEST(StagedFile, AChangeIsTakenOnce) {
   EXPECT_EQ(file.shown_size(), 16);
   const auto change = file.take_change();
   ASSERT_TRUE(change);
-  EXPECT_EQ(change->text, "shortr than this");
+  EXPECT_EQ(*change->text, "shortr than this");
   EXPECT_EQ(change->without_rest, "short");
   EXPECT_FALSE(file.take_change());
   EXPECT_FALSE(file.shown_size());
@@ -83,9 +85,11 @@ TEST(StagedFiles, AnOpenBeginsWithWhatTheSourceHas) {
   const auto closed = files.open(1, "old", false);  // is not released yet
   ASSERT_TRUE(closed->write(0, bytes_of("written")));
   EXPECT_EQ(*files.open(1, "old", false)->text(), "written") << "is not applied";
-  ASSERT_TRUE(closed->take_change());
-  EXPECT_EQ(*files.open(1, "old", false)->text(), "written") << "is being applied";
-  closed->applied();
+  {
+    const auto change = closed->take_change();
+    ASSERT_TRUE(change);
+    EXPECT_EQ(*files.open(1, "old", false)->text(), "written") << "is being applied";
+  }
   EXPECT_EQ(*files.open(1, "as the source shows it", false)->text(), "as the source shows it");
 }
 
@@ -107,6 +111,32 @@ TEST(StagedFiles, DescriptorsShareOneFile) {
   first.reset();
   EXPECT_EQ(files.find(5), nullptr);
   EXPECT_EQ(*files.open(5, "again", false)->text(), "again");
+}
+
+TEST(StagedFile, AChangeIsNotLostWhenMemoryRunsOut) {
+  StagedFile file(1, std::string(200, 'r'), false, 1000);
+  const std::string text(100, 't');
+  ASSERT_TRUE(file.write(0, bytes_of(text)));
+  bool is_taken = false;
+  step_through_allocations(
+      [&]() -> Result<> {
+        const auto change = file.take_change();
+        is_taken = change.has_value();
+        EXPECT_TRUE(is_taken);
+        return {};
+      },
+      [&](bool done) {
+        if (!done) {
+          EXPECT_EQ(file.shown_size(), 200) << "it is still to be applied";
+        }
+        if (done) {
+          ASSERT_TRUE(file.write(0, bytes_of(text)));
+        }
+      });
+  EXPECT_TRUE(is_taken);
+  EXPECT_TRUE(file.take_change());
+  file.begin("what the source has");
+  EXPECT_EQ(*file.text(), "what the source has") << "nothing is being applied";
 }
 
 }  // namespace

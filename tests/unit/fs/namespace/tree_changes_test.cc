@@ -2,6 +2,7 @@
 
 #include "fs/namespace/tree_changes.h"
 
+#include "support/failing_memory.h"
 #include "support/filesystem_testing.h"
 
 namespace codecfs::fs {
@@ -263,6 +264,39 @@ TEST_F(TreeChangesTest, DuringAReencodingOnlyOtherNamesChange) {
   EXPECT_TRUE(ran);
   EXPECT_EQ(read("/g/deep/0"), "deep");
   EXPECT_TRUE(rename("/g", "/away"));
+}
+
+TEST_F(TreeChangesTest, AFileCanBeRenamedAgainWhenMemoryHasRunOut) {
+  constexpr std::string_view kName = "a temporary file with a name that needs memory";
+  Ino file = scratch("/v", kName, "WXYZ");
+  const Ino directory = ino("/v");
+  step_through_allocations(
+      [&] { return tree().rename(directory, kName, directory, "1", true, {}); },
+      [&](bool done) {
+        if (!mount().scratch.find(directory, kName)) {  // after an error, only the kernel was not told
+          EXPECT_EQ(read("/v/1"), "WXYZ");
+          file = scratch("/v", kName, "WXYZ");
+        } else {
+          EXPECT_FALSE(done);
+        }
+        ASSERT_TRUE(mount().scratch.write(file, 0, bytes_of("WXYZ"))) << "which waits for ever while it is sealed";
+        ASSERT_TRUE(mount().write_back.pause(source_->object("/v"))) << "no chunk is pinned";
+      });
+  EXPECT_EQ(read("/v/1"), "WXYZ");
+}
+
+TEST_F(TreeChangesTest, ANameCanBeRemovedWhenMemoryHasRunOut) {
+  const Ino directory = ino("/v");
+  step_through_allocations([&] { return tree().unlink(directory, "0"); },
+                           [&](bool done) {
+                             ASSERT_TRUE(mount().write_back.pause(source_->object("/v")));
+                             if (done || !find("/v/0")) {
+                               EXPECT_EQ(source_->chunk("/v", 0), "absent");
+                               ASSERT_TRUE(write_file("/v/0", "abcd"));
+                               ASSERT_TRUE(fs().sync_all());
+                             }
+                             EXPECT_EQ(read("/v/0"), "abcd");
+                           });
 }
 
 }  // namespace

@@ -2,6 +2,11 @@
 
 #include "fs/views/filter_control.h"
 
+#include <new>
+#include <stdexcept>
+
+#include "base/fail_points.h"
+#include "support/failing_memory.h"
 #include "support/filesystem_testing.h"
 
 namespace codecfs::fs {
@@ -189,6 +194,44 @@ TEST_F(FilterControlTest, CodecsWithoutAnHdf5FilterAreRefused) {
   wanted.filters = {{.id = 1, .parameters = {1}, .codec = *parse_json(R"({"id": "zlib", "level": 1})"), .name = {}}};
   ASSERT_TRUE(filters().apply_codecs(ino("/v", View::encoded), wanted, {}));
   EXPECT_EQ(stored("/v"), (Ids{1}));
+}
+
+TEST_F(FilterControlTest, AReencodingThatThrowsHasEnded) {
+  for (const int which : {0, 1}) {
+    source_->before_set_filters = [which] {
+      if (which == 0) throw std::bad_alloc();
+      throw std::runtime_error("broken");
+    };
+    EXPECT_ANY_THROW((void)filters().set_spec(node("/v"), "1,2", {}));
+    source_->before_set_filters = {};
+    EXPECT_FALSE(mount().recodings.of(source_->object("/v")));
+    EXPECT_EQ(mount().recodings.of_all().total, 0);
+    EXPECT_TRUE(mount().recodings.check_idle(source_->object("/v"), "/v"));
+    ASSERT_TRUE(write_file("/v/0", "abcd")) << "which waits while it is re-encoded";
+    ASSERT_TRUE(mount().write_back.pause(source_->object("/v")));
+  }
+  ASSERT_TRUE(filters().set_spec(node("/v"), "1,2", {}));
+  EXPECT_EQ(stored("/v"), Ids{1});
+}
+
+TEST_F(FilterControlTest, AReencodingThatRunsOutOfMemoryHasEnded) {
+  constexpr int kMost = 100;
+  int passed = 0;
+  for (bool has_failed = true; has_failed && passed < kMost; ++passed) {
+    ASSERT_TRUE(write_file("/v/0", "abcd"));
+    FailPoints::arm(FailPoint::memory, passed, 1);
+    const Result<> done =
+        without_memory_errors([&] { return filters().set_spec(node("/v"), passed % 2 == 0 ? "1,2" : "1,3", {}); });
+    has_failed = !done;
+    FailPoints::disarm();
+    EXPECT_TRUE(done || done.error().code == ENOMEM) << passed;
+    EXPECT_EQ(mount().recodings.of_all().total, 0);
+    EXPECT_TRUE(mount().recodings.check_idle(source_->object("/v"), "/v"));
+    ASSERT_TRUE(mount().write_back.pause(source_->object("/v")));
+    EXPECT_EQ(source_->chunk("/v", 0), "abcd");
+  }
+  EXPECT_GT(passed, 3) << "it meets several points";
+  EXPECT_LT(passed, kMost);
 }
 
 }  // namespace

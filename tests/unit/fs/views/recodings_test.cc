@@ -66,12 +66,15 @@ TEST(Recodings, ProgressIsShownWhileThereIsSome) {
   EXPECT_FALSE(recodings.of(7));
   Progress progress;
   progress.total = 5;
-  turn->show(&progress);
-  progress.done = 2;
-  ASSERT_TRUE(recodings.of(7));
-  EXPECT_EQ(recodings.of(7)->done, 2);
-  EXPECT_FALSE(recodings.of(8));
-  EXPECT_EQ(recodings.of_all().total, 5);
+  {
+    const auto shown = turn->show(progress);
+    progress.done = 2;
+    ASSERT_TRUE(recodings.of(7));
+    EXPECT_EQ(recodings.of(7)->done, 2);
+    EXPECT_FALSE(recodings.of(8));
+    EXPECT_EQ(recodings.of_all().total, 5);
+  }
+  EXPECT_FALSE(recodings.of(7));
   turn.reset();
   EXPECT_EQ(recodings.of_all().total, 0);
 }
