@@ -73,9 +73,10 @@ def apart(attributes, names):
     """The attributes without those of netCDF-C and those that hold names of dimensions in Zarr v2; and these names."""
     attributes = {name: value for name, value in attributes.items() if not re.match("_nczarr|_NCZARR|_NCProperties", name)}
     if "_ARRAY_DIMENSIONS" in attributes:
-        if names is None:
-            names = attributes["_ARRAY_DIMENSIONS"]
-        del attributes["_ARRAY_DIMENSIONS"]
+        listed = attributes.pop("_ARRAY_DIMENSIONS")
+        # A name that is there twice is null the second time in Zarr v3.
+        is_whole = names is None or len(names) == len(listed) and all(name in (None, other) for name, other in zip(names, listed))
+        names = listed if is_whole else names
     return attributes, tuple(names) if isinstance(names, (list, tuple)) else None
 
 
