@@ -374,8 +374,15 @@ class Trial:
 
     @staticmethod
     def without_types(where, attributes):
-        """Without the note of HDF5's types, which conversions from HDF5 make."""
-        return {name: value for name, value in attributes.items() if name != "_nc_hdf5_types" or not where.startswith("hdf5")}
+        """Without the notes that conversions from HDF5 make: of its types, and of numbers that JSON does not have, which are texts."""
+        if not where.startswith("hdf5"):
+            return attributes
+        attributes = {name: value for name, value in attributes.items() if name != "_nc_hdf5_types"}
+        for name in json.loads(attributes.pop("_codecfs_float_attributes", "[]")):
+            is_list = isinstance(attributes[name], list)
+            numbers = [float(one) for one in (attributes[name] if is_list else [attributes[name]])]
+            attributes[name] = numbers if is_list else numbers[0]
+        return attributes
 
     def in_other_form(self, array, attributes):
         """The attributes without what other formats need: marks, and what `fill_value` of Zarr v2 means to xarray."""
