@@ -34,12 +34,15 @@ class Hdf5Files : public testing::Test {
   [[nodiscard]] std::string path(const std::string& name = "t.h5") const { return (folder_ / name).string(); }
 
   /// Creates a file; `latest` uses the newest format.
-  Handle create(bool latest = false, hsize_t user_block = 0, const std::string& name = "t.h5") const {
+  /// `has_times`: in the root group's header, which only the latest format has.
+  Handle create(bool latest = false, hsize_t user_block = 0, const std::string& name = "t.h5",
+                bool has_times = true) const {
     const Handle access(H5Pcreate(H5P_FILE_ACCESS));
     const Handle creation(H5Pcreate(H5P_FILE_CREATE));
     // Otherwise libhdf5 2.0 uses the format of 1.8.
     H5Pset_libver_bounds(access.get(), latest ? H5F_LIBVER_LATEST : H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST);
     H5Pset_userblock(creation.get(), user_block);
+    if (!has_times) H5Pset_obj_track_times(creation.get(), false);
     Handle file(H5Fcreate(path(name).c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
     EXPECT_TRUE(file);
     return file;
