@@ -1,5 +1,6 @@
 #include "fs/views/encoded_forms.h"
 
+#include <optional>
 #include <utility>
 
 #include "backends/api/newer_format.h"
@@ -58,13 +59,9 @@ Result<Text> EncodedForms::zarr_json_of_group(const Node& node) {
 }
 
 Result<Json> EncodedForms::zarr_json(View view, const std::string& path, const Variable& shown) {
-  Variable distinct;
-  const bool needs_distinct = !mount_.dataset.source().is_zarr3() && has_repeated_names(shown);
-  if (needs_distinct) {
-    distinct = shown;
-    make_names_distinct(distinct);
-  }
-  const Variable& described = needs_distinct ? distinct : shown;
+  std::optional<Variable> distinct;
+  if (!mount_.dataset.source().is_zarr3() && has_repeated_names(shown)) make_names_distinct(distinct.emplace(shown));
+  const Variable& described = distinct ? *distinct : shown;
   const ChunkKeys keys = keys_of(view, described);
   if (!is_encoded(view)) return zarr3_array_json(described, {}, keys);
   if (shows_shards(view, described)) return zarr3_sharded_json(described, keys);

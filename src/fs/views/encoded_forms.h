@@ -48,7 +48,7 @@ class EncodedForms {
   /// zarr.json of a group in a view of Zarr v3, with the consolidated metadata of everything below.
   Result<Text> zarr_json_of_group(const Node& node);
   /// zarr.json of a variable in a view of Zarr v3. EOPNOTSUPP if Zarr v3 cannot describe it.
-  Result<Json> zarr_json(View view, const std::string& path, const Variable& described);
+  Result<Json> zarr_json(View view, const std::string& path, const Variable& shown);
 
   /// Whether a view gives a variable the pipeline of its rule. EINVAL if no chunk can be encoded with that; EOPNOTSUPP
   /// if the view shows another one, because Zarr has no codecs for it, or shows shards as they are stored.
