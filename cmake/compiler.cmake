@@ -12,6 +12,8 @@ else()
   # std::stable_sort of libstdc++ 12 calls a deprecated function; libfuse's FUSE_BUFVEC_INIT is a compound literal.
   target_compile_options(codecfs_options INTERFACE -Wno-deprecated-declarations -Wno-c99-extensions)
 endif()
+# base/lock_order.h
+target_compile_definitions(codecfs_options INTERFACE $<$<OR:$<CONFIG:Debug>,$<BOOL:${CODECFS_SANITIZE}>>:CODECFS_CHECK_LOCKS>)
 if(CODECFS_SANITIZE)
   target_compile_options(codecfs_options INTERFACE -fsanitize=${CODECFS_SANITIZE} -fno-omit-frame-pointer
                                                    -fno-sanitize-recover=all)

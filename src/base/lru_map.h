@@ -109,7 +109,7 @@ class LruMap {
 
   const size_t capacity_;
   const uint64_t most_weight_;
-  Mutex mutex_;
+  Mutex mutex_{LockRank::lru_map};
   Items items_ CODECFS_GUARDED_BY(mutex_);
   uint64_t weight_ CODECFS_GUARDED_BY(mutex_) = 0;
   std::unordered_map<Key, typename Items::iterator, Hash> places_ CODECFS_GUARDED_BY(mutex_);
