@@ -8,7 +8,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(codecfs_options INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overread)
 else()
   # The annotations of base/mutex.h. GCC does not know them.
-  target_compile_options(codecfs_options INTERFACE -Wthread-safety -Wthread-safety-beta)
+  target_compile_options(codecfs_options INTERFACE -Wthread-safety)
   # std::stable_sort of libstdc++ 12 calls a deprecated function; libfuse's FUSE_BUFVEC_INIT is a compound literal.
   target_compile_options(codecfs_options INTERFACE -Wno-deprecated-declarations -Wno-c99-extensions)
 endif()

@@ -1,7 +1,8 @@
 #pragma once
 // Mutexes and locks of the standard library with clang's thread-safety annotations, which state in code what a mutex
-// guards. clang checks them (-Wthread-safety, scripts/check-threads); other compilers ignore them. Nothing here costs
-// time or space at run time.
+// guards. clang checks them (-Wthread-safety, scripts/check-threads); other compilers ignore them. The order in which
+// threads take several is that of their ranks, which builds for tests check at run time (base/lock_order.h). In other
+// builds nothing here costs time or space.
 //
 //   class Counter {
 //    public:
@@ -41,9 +42,6 @@
 // they point at.
 #define CODECFS_GUARDED_BY(mutex) CODECFS_THREAD_ANNOTATION(guarded_by(mutex))
 #define CODECFS_PT_GUARDED_BY(mutex) CODECFS_THREAD_ANNOTATION(pt_guarded_by(mutex))
-// Of mutexes: the order of locking.
-#define CODECFS_ACQUIRED_BEFORE(...) CODECFS_THREAD_ANNOTATION(acquired_before(__VA_ARGS__))
-#define CODECFS_ACQUIRED_AFTER(...) CODECFS_THREAD_ANNOTATION(acquired_after(__VA_ARGS__))
 // Of functions: the caller must hold the mutexes, or must not hold them.
 #define CODECFS_REQUIRES(...) CODECFS_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define CODECFS_REQUIRES_SHARED(...) CODECFS_THREAD_ANNOTATION(requires_shared_capability(__VA_ARGS__))

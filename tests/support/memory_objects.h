@@ -29,7 +29,7 @@ class MemoryObjects final : public remote::ObjectClient {
   bool heeds_conditions = true;
   size_t page_size = 1000;
   std::atomic<std::chrono::milliseconds> delay{std::chrono::milliseconds(0)};  // of GET and LIST
-  std::atomic<bool> hangs = false;     // GET and LIST, until the thread is interrupted
+  std::atomic<bool> hangs = false;  // GET and LIST, until the thread is interrupted
   std::atomic<int> gets = 0;
   std::atomic<int> lists = 0;
   std::atomic<int> lists_now = 0;

@@ -29,7 +29,7 @@ class Edit {
   explicit Edit(const ChunkPlace& chunk) : place(chunk) {}
 
   const ChunkPlace place;
-  Mutex loading_mutex CODECFS_ACQUIRED_BEFORE(content_mutex){LockRank::edit_loading};  // one load() at a time
+  Mutex loading_mutex{LockRank::edit_loading};  // one load() at a time
   Mutex content_mutex{LockRank::edit_content};
   EditContent content CODECFS_GUARDED_BY(content_mutex);
 
