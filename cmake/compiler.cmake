@@ -8,10 +8,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(codecfs_options INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overread)
 else()
   # The annotations of base/mutex.h. GCC does not know them.
-  target_compile_options(codecfs_options INTERFACE -Wthread-safety -Wthread-safety-beta)
+  target_compile_options(codecfs_options INTERFACE -Wthread-safety)
   # std::stable_sort of libstdc++ 12 calls a deprecated function; libfuse's FUSE_BUFVEC_INIT is a compound literal.
   target_compile_options(codecfs_options INTERFACE -Wno-deprecated-declarations -Wno-c99-extensions)
 endif()
+# base/lock_order.h
+target_compile_definitions(codecfs_options INTERFACE $<$<OR:$<CONFIG:Debug>,$<BOOL:${CODECFS_SANITIZE}>>:CODECFS_CHECK_LOCKS>)
 if(CODECFS_SANITIZE)
   target_compile_options(codecfs_options INTERFACE -fsanitize=${CODECFS_SANITIZE} -fno-omit-frame-pointer
                                                    -fno-sanitize-recover=all)

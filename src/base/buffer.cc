@@ -51,7 +51,7 @@ class Pool {
   }
 
  private:
-  Mutex mutex_;
+  Mutex mutex_{LockRank::innermost};
   std::map<size_t, std::vector<std::byte*>> idle_ CODECFS_GUARDED_BY(mutex_);
   size_t idle_bytes_ CODECFS_GUARDED_BY(mutex_) = 0;
 };

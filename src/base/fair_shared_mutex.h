@@ -8,21 +8,36 @@ namespace codecfs {
 
 class CODECFS_CAPABILITY("mutex") FairSharedMutex {
  public:
-  // The analysis checks the users of this class, not the mutexes that it is made of.
-  void lock() CODECFS_ACQUIRE() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
-    const LockGuard turn(turn_);
-    mutex_.lock();
+  explicit FairSharedMutex(LockRank rank = LockRank::leaf) : order_(rank) {}
+  void lock() CODECFS_ACQUIRE() {
+    order_.taking();
+    {
+      const std::lock_guard turn(turn_);
+      mutex_.lock();
+    }
+    order_.taken();
   }
-  void unlock() CODECFS_RELEASE() CODECFS_NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(); }
-  void lock_shared() CODECFS_ACQUIRE_SHARED() CODECFS_NO_THREAD_SAFETY_ANALYSIS {
-    const LockGuard turn(turn_);
-    mutex_.lock_shared();
+  void unlock() CODECFS_RELEASE() {
+    order_.released();
+    mutex_.unlock();
   }
-  void unlock_shared() CODECFS_RELEASE_SHARED() CODECFS_NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock_shared(); }
+  void lock_shared() CODECFS_ACQUIRE_SHARED() {
+    order_.taking();
+    {
+      const std::lock_guard turn(turn_);
+      mutex_.lock_shared();
+    }
+    order_.taken();
+  }
+  void unlock_shared() CODECFS_RELEASE_SHARED() {
+    order_.released();
+    mutex_.unlock_shared();
+  }
 
  private:
-  Mutex turn_;
-  SharedMutex mutex_;
+  std::mutex turn_;
+  std::shared_mutex mutex_;
+  [[no_unique_address]] LockOrder order_;
 };
 
 }  // namespace codecfs

@@ -106,7 +106,7 @@ class FileCalls {
   const FileCallEnds ends_;
   size_t received_bytes_ = 0;  // as this kernel has the structures
   size_t answer_bytes_ = 0;
-  Mutex receiving_;
+  Mutex receiving_{LockRank::file_calls};
 };
 
 }  // namespace codecfs

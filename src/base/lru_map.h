@@ -40,28 +40,31 @@ class LruMap {
   /// an older state is then never in the map after an erase() that follows the end of that state.
   template <class IsCurrent>
   void put_if(const Key& key, Pointer value, uint64_t weight, IsCurrent is_current) {
+    Items dropped;
     const LockGuard lock(mutex_);
-    if (is_current()) insert(key, std::move(value), weight);
+    if (is_current()) insert(key, std::move(value), weight, dropped);
   }
 
   /// Changes a copy of the value, or a default value, and puts it without weight: one atomic step.
   template <class Change>
   void update(const Key& key, Change change) {
+    Items dropped;
     const LockGuard lock(mutex_);
     const auto found = places_.find(key);
     Value value = found == places_.end() ? Value{} : *found->second->value;
     change(value);
-    insert(key, std::make_shared<const Value>(std::move(value)), 0);
+    insert(key, std::make_shared<const Value>(std::move(value)), 0, dropped);
   }
 
   /// Removes and returns the value, if `condition`, which is called with it under the lock, returns true; else null.
   template <class Condition>
   Pointer take_if(const Key& key, Condition condition) {
+    Items dropped;
     const LockGuard lock(mutex_);
     const auto found = places_.find(key);
     if (found == places_.end() || !condition(*found->second->value)) return nullptr;
     Pointer value = found->second->value;
-    remove(key);
+    remove(key, dropped);
     return value;
   }
   Pointer take(const Key& key) {
@@ -69,13 +72,15 @@ class LruMap {
   }
 
   void erase(const Key& key) {
+    Items dropped;
     const LockGuard lock(mutex_);
-    remove(key);
+    remove(key, dropped);
   }
 
   void clear() {
+    Items dropped;
     const LockGuard lock(mutex_);
-    items_.clear();
+    dropped.swap(items_);
     places_.clear();
     weight_ = 0;
   }
@@ -88,28 +93,30 @@ class LruMap {
   };
   using Items = std::list<Item>;  // most recently used first
 
-  void insert(const Key& key, Pointer value, uint64_t weight) CODECFS_REQUIRES(mutex_) {
-    remove(key);
+  void insert(const Key& key, Pointer value, uint64_t weight, Items& dropped) CODECFS_REQUIRES(mutex_) {
+    remove(key, dropped);
     Items made;  // not in the map if there is no memory for its place
     made.push_front({key, std::move(value), weight});
     places_.emplace(key, made.begin());
     items_.splice(items_.begin(), made);
     weight_ += weight;
-    while (items_.size() > capacity_ || (weight_ > most_weight_ && items_.size() > 1)) remove(items_.back().key);
+    while (items_.size() > capacity_ || (weight_ > most_weight_ && items_.size() > 1))
+      remove(items_.back().key, dropped);
   }
 
-  /// `key` may be that of the item itself.
-  void remove(const Key& key) CODECFS_REQUIRES(mutex_) {
+  /// `key` may be that of the item itself. `dropped` gets the item, for the caller to destroy it without the lock: the
+  /// destructor of a value may take others.
+  void remove(const Key& key, Items& dropped) CODECFS_REQUIRES(mutex_) {
     const auto found = places_.find(key);
     if (found == places_.end()) return;
     weight_ -= found->second->weight;
-    items_.erase(found->second);
+    dropped.splice(dropped.begin(), items_, found->second);
     places_.erase(found);
   }
 
   const size_t capacity_;
   const uint64_t most_weight_;
-  Mutex mutex_;
+  Mutex mutex_{LockRank::lru_map};
   Items items_ CODECFS_GUARDED_BY(mutex_);
   uint64_t weight_ CODECFS_GUARDED_BY(mutex_) = 0;
   std::unordered_map<Key, typename Items::iterator, Hash> places_ CODECFS_GUARDED_BY(mutex_);

@@ -1,7 +1,8 @@
 #pragma once
 // Mutexes and locks of the standard library with clang's thread-safety annotations, which state in code what a mutex
-// guards. clang checks them (-Wthread-safety, scripts/check-threads); other compilers ignore them. Nothing here costs
-// time or space at run time.
+// guards. clang checks them (-Wthread-safety, scripts/check-threads); other compilers ignore them. The order in which
+// threads take several is that of their ranks, which builds for tests check at run time (base/lock_order.h). In other
+// builds nothing here costs time or space.
 //
 //   class Counter {
 //    public:
@@ -29,6 +30,8 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "base/lock_order.h"
+
 #ifdef __clang__
 #define CODECFS_THREAD_ANNOTATION(annotation) __attribute__((annotation))
 #else
@@ -39,9 +42,6 @@
 // they point at.
 #define CODECFS_GUARDED_BY(mutex) CODECFS_THREAD_ANNOTATION(guarded_by(mutex))
 #define CODECFS_PT_GUARDED_BY(mutex) CODECFS_THREAD_ANNOTATION(pt_guarded_by(mutex))
-// Of mutexes: the order of locking.
-#define CODECFS_ACQUIRED_BEFORE(...) CODECFS_THREAD_ANNOTATION(acquired_before(__VA_ARGS__))
-#define CODECFS_ACQUIRED_AFTER(...) CODECFS_THREAD_ANNOTATION(acquired_after(__VA_ARGS__))
 // Of functions: the caller must hold the mutexes, or must not hold them.
 #define CODECFS_REQUIRES(...) CODECFS_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define CODECFS_REQUIRES_SHARED(...) CODECFS_THREAD_ANNOTATION(requires_shared_capability(__VA_ARGS__))
@@ -63,38 +63,85 @@
 
 namespace codecfs {
 
+/// `rank`, here and below: its place in the order of locks.
 class CODECFS_CAPABILITY("mutex") Mutex {
  public:
-  void lock() CODECFS_ACQUIRE() { mutex_.lock(); }
-  void unlock() CODECFS_RELEASE() { mutex_.unlock(); }
-  bool try_lock() CODECFS_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
+  constexpr explicit Mutex(LockRank rank = LockRank::leaf) : order_(rank) {}
+  void lock() CODECFS_ACQUIRE() {
+    order_.taking();
+    mutex_.lock();
+    order_.taken();
+  }
+  void unlock() CODECFS_RELEASE() {
+    order_.released();
+    mutex_.unlock();
+  }
+  bool try_lock() CODECFS_TRY_ACQUIRE(true) {
+    const bool is_mine = mutex_.try_lock();
+    if (is_mine) order_.taken();
+    return is_mine;
+  }
   std::mutex& native() { return mutex_; }
 
  private:
   std::mutex mutex_;
+  [[no_unique_address]] LockOrder order_;
 };
 
 class CODECFS_CAPABILITY("mutex") RecursiveMutex {
  public:
-  void lock() CODECFS_ACQUIRE() { mutex_.lock(); }
-  void unlock() CODECFS_RELEASE() { mutex_.unlock(); }
-  bool try_lock() CODECFS_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
+  explicit RecursiveMutex(LockRank rank) : order_(rank, true) {}
+  void lock() CODECFS_ACQUIRE() {
+    order_.taking();
+    mutex_.lock();
+    order_.taken();
+  }
+  void unlock() CODECFS_RELEASE() {
+    order_.released();
+    mutex_.unlock();
+  }
 
  private:
   std::recursive_mutex mutex_;
+  [[no_unique_address]] LockOrder order_;
 };
 
+/// A thread that holds it shared must not lock it again, shared or not.
 class CODECFS_CAPABILITY("mutex") SharedMutex {
  public:
-  void lock() CODECFS_ACQUIRE() { mutex_.lock(); }
-  void unlock() CODECFS_RELEASE() { mutex_.unlock(); }
-  bool try_lock() CODECFS_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
-  void lock_shared() CODECFS_ACQUIRE_SHARED() { mutex_.lock_shared(); }
-  void unlock_shared() CODECFS_RELEASE_SHARED() { mutex_.unlock_shared(); }
-  bool try_lock_shared() CODECFS_TRY_ACQUIRE_SHARED(true) { return mutex_.try_lock_shared(); }
+  explicit SharedMutex(LockRank rank = LockRank::leaf) : order_(rank) {}
+  void lock() CODECFS_ACQUIRE() {
+    order_.taking();
+    mutex_.lock();
+    order_.taken();
+  }
+  void unlock() CODECFS_RELEASE() {
+    order_.released();
+    mutex_.unlock();
+  }
+  bool try_lock() CODECFS_TRY_ACQUIRE(true) {
+    const bool is_mine = mutex_.try_lock();
+    if (is_mine) order_.taken();
+    return is_mine;
+  }
+  void lock_shared() CODECFS_ACQUIRE_SHARED() {
+    order_.taking();
+    mutex_.lock_shared();
+    order_.taken();
+  }
+  void unlock_shared() CODECFS_RELEASE_SHARED() {
+    order_.released();
+    mutex_.unlock_shared();
+  }
+  bool try_lock_shared() CODECFS_TRY_ACQUIRE_SHARED(true) {
+    const bool is_mine = mutex_.try_lock_shared();
+    if (is_mine) order_.taken();
+    return is_mine;
+  }
 
  private:
   std::shared_mutex mutex_;
+  [[no_unique_address]] LockOrder order_;
 };
 
 /// Holds a mutex exclusively during its lifetime.

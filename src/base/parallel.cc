@@ -39,6 +39,7 @@ class ParallelLoop {
     }
     Result<> done;
     {
+      const LocksOfCaller::Borrowed locks(locks_);
       const Interruption::Scope interruption(interruption_);
       const JoinedStep joined(step_);
       try {
@@ -99,12 +100,13 @@ class ParallelLoop {
   const ParallelOptions& options_;
   const Work& work_;
   // Of the calling thread.
+  const LocksOfCaller locks_;
   const Interruption::Check* const interruption_ = Interruption::current();
   const uint32_t step_ = current_step();
 
   std::atomic<uint64_t> taken_ = 0;
   std::atomic<bool> is_ended_ = false;
-  Mutex next_mutex_;  // held during calls of `next` and, before them, of `cancelled`
+  Mutex next_mutex_{LockRank::local};  // held during calls of `next` and, before them, of `cancelled`
   bool has_next_ CODECFS_GUARDED_BY(next_mutex_) = true;
   Mutex mutex_;
   ConditionVariable changed_;

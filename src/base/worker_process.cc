@@ -204,7 +204,10 @@ struct Order {
 template <class Run>
 pid_t fork_to(const Run& run) {
   const pid_t child = ::fork();
-  if (child == 0) run();
+  if (child == 0) {
+    forget_held_locks();
+    run();
+  }
   return std::max(child, 0);
 }
 

@@ -52,7 +52,7 @@ class SizedFrames final : public BorrowedSource {
   }
 
   const std::unique_ptr<Source> source_;
-  Mutex mutex_;
+  Mutex mutex_{LockRank::sized_frames};
   std::map<ObjectId, VariablePtr> variables_ CODECFS_GUARDED_BY(mutex_);
 };
 

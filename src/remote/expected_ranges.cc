@@ -50,7 +50,7 @@ class ExpectedRanges::Instances {
 
  private:
   static Mutex& mutex() {
-    static auto* mutex = new Mutex;  // never destroyed: objects may be destroyed as late
+    static auto* mutex = new Mutex(LockRank::all_expected_ranges);  // never destroyed: objects may be destroyed as late
     return *mutex;
   }
   static std::vector<ExpectedRanges*>& all() {

@@ -69,7 +69,7 @@ class ExpectedRanges {
   RequestThreads& threads_;
   const uint64_t most_bytes_;
   std::atomic<uint64_t>& all_bytes_;
-  Mutex mutex_;
+  Mutex mutex_{LockRank::expected_ranges};
   ConditionVariable arrived_;
   std::list<WindowPtr> windows_ CODECFS_GUARDED_BY(mutex_);  // oldest first
   std::deque<Taken> taken_ CODECFS_GUARDED_BY(mutex_);       // the latest

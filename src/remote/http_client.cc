@@ -215,7 +215,7 @@ Result<HttpResponse> HttpClient::perform(HttpRequest request) {
   const bool can_be_interrupted = request.method == "GET" || request.method == "HEAD";
   const Interruption::Scope scope(can_be_interrupted ? Interruption::current() : nullptr);
   struct Call {
-    Mutex mutex;
+    Mutex mutex{LockRank::http_call};
     ConditionVariable ended;
     std::optional<Result<HttpResponse>> result;
   } call;

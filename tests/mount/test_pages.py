@@ -290,3 +290,8 @@ def test_pages_end_with_a_newline_and_have_one_title():
         assert text.endswith("\n") and not text.endswith("\n\n"), page
         assert len(re.findall("^# ", prose(page), re.M)) == 1, page
     assert pathlib.Path(TOP / "docs/README.md").exists()
+
+
+def test_the_order_of_locks_is_that_of_the_code():
+    done = subprocess.run([TOP / "scripts/print-locking", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

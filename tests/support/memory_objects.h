@@ -28,8 +28,8 @@ class MemoryObjects final : public remote::ObjectClient {
   std::function<Result<>(std::string_view method, const std::string& key)> before;
   bool heeds_conditions = true;
   size_t page_size = 1000;
-  std::chrono::milliseconds delay{0};  // of GET and LIST
-  std::atomic<bool> hangs = false;     // GET and LIST, until the thread is interrupted
+  std::atomic<std::chrono::milliseconds> delay{std::chrono::milliseconds(0)};  // of GET and LIST
+  std::atomic<bool> hangs = false;  // GET and LIST, until the thread is interrupted
   std::atomic<int> gets = 0;
   std::atomic<int> lists = 0;
   std::atomic<int> lists_now = 0;
@@ -147,7 +147,7 @@ class MemoryObjects final : public remote::ObjectClient {
 
   Result<> pass() const {
     if (hangs && !Interruption::sleep(std::chrono::seconds(100))) return Interruption::error();
-    std::this_thread::sleep_for(delay);
+    std::this_thread::sleep_for(delay.load());
     return {};
   }
 

@@ -293,13 +293,14 @@ class Mount:
         self.wait_for_helpers()  # a worker that has not noticed yet still has the lock on the source
 
     def kill_daemon(self):
-        """SIGKILL to the daemon alone. Returns when its survivor has finished."""
-        survivors = self.survivors()
+        """SIGKILL to the daemon alone. Returns when its survivor has finished, and the process of libhdf5 has ended, which has
+        the lock of the file until then."""
+        descendants = descendants_of_process(self.process.pid)
         self.process.kill()
         self.process.wait()
         self.ended = True
         detach(self.path)
-        wait_until(lambda: all(map(is_gone, survivors)))
+        wait_until(lambda: all(map(is_gone, descendants)))
 
     def wait_for_helpers(self, seconds=END_SECONDS):
         """Returns when no process of the daemon is left."""

@@ -104,7 +104,7 @@ class AdaptedSource final : public Source {
   const Adaptation adaptation_;
   LruMap<ObjectId, Form> forms_{512, kMaxHeld};
   LruMap<ObjectId, Result<uint64_t>> lengths_{size_t{1} << 16};
-  Mutex measuring_;  // one variable at a time; held while its chunks are read
+  Mutex measuring_{LockRank::measuring_strings};  // one variable at a time; held while its chunks are read
 };
 
 bool AdaptedSource::changed_outside(ObjectId object) {

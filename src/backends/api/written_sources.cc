@@ -11,7 +11,7 @@
 namespace codecfs {
 namespace {
 
-Mutex observer_mutex;
+Mutex observer_mutex{LockRank::writing_observer};
 WritingObserver* observer CODECFS_GUARDED_BY(observer_mutex) = nullptr;
 std::atomic<uint64_t> last_id = 0;
 

@@ -98,7 +98,7 @@ class Datasets {
 
   const FolderFiles& files_;
   const bool may_write_;
-  mutable Mutex mutex_;  // also guards the members of datasets that say so
+  mutable Mutex mutex_{LockRank::datasets};  // also guards the members of datasets that say so
   std::map<std::pair<dev_t, ino_t>, DatasetPtr> datasets_ CODECFS_GUARDED_BY(mutex_);
   std::list<DatasetPtr> open_ CODECFS_GUARDED_BY(mutex_);  // most recently used first
   std::optional<Error> lost_ CODECFS_GUARDED_BY(mutex_);   // error of closing a dataset, not yet reported
@@ -113,10 +113,10 @@ class Dataset {
  private:
   friend class Datasets;
 
-  Mutex opening_;                   // held while opening or closing; locked before Datasets::mutex_
-  std::string key_;                 // guarded by Datasets::mutex_, as all below
-  struct stat status_;              // at the last lookup
-  std::shared_ptr<Source> source_;  // null: not open
+  Mutex opening_{LockRank::opening_dataset};  // held while opening or closing; locked before Datasets::mutex_
+  std::string key_;                           // guarded by Datasets::mutex_, as all below
+  struct stat status_;                        // at the last lookup
+  std::shared_ptr<Source> source_;            // null: not open
   std::list<DatasetPtr>::iterator place_;
   uint64_t generation_ = 0;
   std::chrono::steady_clock::time_point used_;

@@ -48,7 +48,7 @@ class FileBroker {
   void note_refusal(const FileCall& call, const std::string& reason);
 
   FilePolicy policy_;
-  Mutex mutex_;
+  Mutex mutex_{LockRank::file_broker};
   UniqueFd locked_ CODECFS_GUARDED_BY(mutex_);  // the source, open for writing
   bool holds_lock_ CODECFS_GUARDED_BY(mutex_) = false;
   std::set<Identity> made_ CODECFS_GUARDED_BY(mutex_);                   // files that were made for the process

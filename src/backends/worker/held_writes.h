@@ -64,7 +64,7 @@ class HeldWrites {
   Result<> make_again(const std::function<Result<>(const Write&)>& make);
 
  private:
-  mutable Mutex mutex_;
+  mutable Mutex mutex_{LockRank::held_writes};
   std::map<uint64_t, Held> held_ CODECFS_GUARDED_BY(mutex_);
   uint64_t latest_ CODECFS_GUARDED_BY(mutex_) = 0;
   uint64_t bytes_ CODECFS_GUARDED_BY(mutex_) = 0;  // of the small ones

@@ -377,9 +377,9 @@ class IsolatedHdf5 final : public Source {
   std::atomic<uint64_t> changes_ = 0;                     // of the tree and of pipelines, begun and ended
   LruMap<ObjectId, uint64_t> writable_{kKnownVariables};  // variables that were writable, and `changes_` then
   std::atomic<bool> begun_ = false;
-  std::atomic<bool> is_bulk_ = false;  // change_in_bulk()
-  Mutex batch_mutex_;                  // two would wait for libhdf5's lock with each of their chunks
-  Mutex edit_mutex_;
+  std::atomic<bool> is_bulk_ = false;          // change_in_bulk()
+  Mutex batch_mutex_{LockRank::worker_batch};  // two would wait for libhdf5's lock with each of their chunks
+  Mutex edit_mutex_{LockRank::worker_edit};
   uint64_t edits_ CODECFS_GUARDED_BY(edit_mutex_) = 0;
 };
 

@@ -137,8 +137,8 @@ class WorkerClient {
   std::atomic<bool> is_final_ = false;
   std::atomic<std::chrono::steady_clock::time_point> latest_call_ = std::chrono::steady_clock::now();
 
-  Mutex starting_;
-  Mutex mutex_;  // locked after starting_
+  Mutex starting_{LockRank::worker_start};
+  Mutex mutex_{LockRank::worker_client};  // locked after starting_
   SessionPtr session_ CODECFS_GUARDED_BY(mutex_);
   unsigned started_ CODECFS_GUARDED_BY(mutex_) = 0;
   unsigned defects_ CODECFS_GUARDED_BY(mutex_) = 0;

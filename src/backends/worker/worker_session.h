@@ -103,11 +103,11 @@ class WorkerSession {
 
   std::atomic<bool> ended_ = false;
   std::atomic<Damage> reported_ = Damage::none;
-  Mutex mutex_;
+  Mutex mutex_{LockRank::worker_session};
   std::vector<std::unique_ptr<Connection>> idle_ CODECFS_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Connection>> abandoned_ CODECFS_GUARDED_BY(mutex_);
   uint32_t connections_ CODECFS_GUARDED_BY(mutex_) = 0;
-  Mutex control_mutex_;                                          // held while a message is received and handled
+  Mutex control_mutex_{LockRank::worker_control};                // held while a message is received and handled
   bool has_plugins_ CODECFS_GUARDED_BY(control_mutex_) = false;  // was sent them
   std::map<uint64_t, std::unique_ptr<WrittenSource>> written_ CODECFS_GUARDED_BY(control_mutex_);
 };

@@ -39,7 +39,8 @@ struct Free {
 };
 
 SharedMutex& foreign_calls() {
-  static auto& mutex = *new SharedMutex;  // never destroyed: other threads may decode during static destruction
+  static auto& mutex =
+      *new SharedMutex(LockRank::plugins_held);  // never destroyed: other threads may decode during static destruction
   return mutex;
 }
 

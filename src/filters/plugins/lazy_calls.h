@@ -38,7 +38,7 @@ class LazyCalls final : public PluginCalls {
 
   const std::string path_;
   const std::string shown_;
-  Mutex mutex_;                                                    // held while the library is loaded
+  Mutex mutex_{LockRank::plugin_loading};                          // held while the library is loaded
   std::unique_ptr<DirectCalls> calls_ CODECFS_GUARDED_BY(mutex_);  // stays when it is set
   std::optional<Error> failure_ CODECFS_GUARDED_BY(mutex_);
 };

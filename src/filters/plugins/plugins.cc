@@ -229,7 +229,7 @@ class Search {
 };
 
 struct State {
-  Mutex mutex;  // held while plugins are loaded
+  Mutex mutex{LockRank::plugins};  // held while plugins are loaded
   std::vector<std::string> directories CODECFS_GUARDED_BY(mutex);
   bool refused CODECFS_GUARDED_BY(mutex) = false;
   PluginSearch found CODECFS_GUARDED_BY(mutex);

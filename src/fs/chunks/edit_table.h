@@ -29,8 +29,8 @@ class Edit {
   explicit Edit(const ChunkPlace& chunk) : place(chunk) {}
 
   const ChunkPlace place;
-  Mutex loading_mutex CODECFS_ACQUIRED_BEFORE(content_mutex);  // one load() at a time
-  Mutex content_mutex;
+  Mutex loading_mutex{LockRank::edit_loading};  // one load() at a time
+  Mutex content_mutex{LockRank::edit_content};
   EditContent content CODECFS_GUARDED_BY(content_mutex);
 
   /// Reads the base of the content unless there is one. Concurrent callers read it once, and readers of the content do

@@ -287,8 +287,8 @@ class WriteBack {
 
   std::atomic<uint64_t> changes_made_ = 0;
 
-  Mutex committing_ CODECFS_ACQUIRED_BEFORE(mutex_);  // serializes commits
-  Mutex mutex_;
+  Mutex committing_{LockRank::committing};  // serializes commits
+  Mutex mutex_{LockRank::write_back};
   std::condition_variable_any work_;      // wakes the encoders
   std::condition_variable_any interval_;  // of the committer; only a stop request wakes it
   std::condition_variable_any progress_;

@@ -21,7 +21,7 @@ struct Snapshot {
       : ino(file), changes(changes_then), held(std::move(content)) {}
 
   const Ino ino;
-  Mutex mutex;
+  Mutex mutex{LockRank::open_file};
   // MountContext::changes() when `held` was produced; none: not produced yet.
   std::optional<uint64_t> changes CODECFS_GUARDED_BY(mutex);
   Slice held CODECFS_GUARDED_BY(mutex);

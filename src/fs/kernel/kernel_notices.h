@@ -133,7 +133,7 @@ class KernelNotices final : public Invalidator {
   std::atomic<uint64_t> count_ = 0;        // of notifications, also of those that need not be sent
   std::array<Returned, size_t{1} << kReturnedBits> returned_;
 
-  Mutex mutex_;  // also guards the lanes, except for their threads
+  Mutex mutex_{LockRank::kernel_notices};  // also guards the lanes, except for their threads
   std::condition_variable_any changed_;
   fuse_session* session_ = nullptr;
   unsigned workers_ = 0;

@@ -45,7 +45,7 @@ class MetadataGiven {
  private:
   void erase(Ino file) CODECFS_REQUIRES(mutex_);
 
-  mutable Mutex mutex_;
+  mutable Mutex mutex_{LockRank::metadata_given};
   std::unordered_map<Ino, std::unordered_set<Ino>> files_ CODECFS_GUARDED_BY(mutex_);  // by dataset
   std::unordered_map<Ino, Ino> datasets_ CODECFS_GUARDED_BY(mutex_);                   // of these files
   std::unordered_set<Ino> without_size_ CODECFS_GUARDED_BY(mutex_);

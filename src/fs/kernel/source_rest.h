@@ -57,7 +57,7 @@ class SourceRest {
 
   Mount& mount_;
   const std::chrono::seconds after_;
-  SharedMutex lock_;                           // before all other locks
+  SharedMutex lock_{LockRank::source_rest};    // before all other locks
   std::atomic<bool> resting_ = false;          // changes under the exclusive lock
   alignas(64) std::atomic<bool> used_ = true;  // set by each use
 

@@ -141,10 +141,10 @@ struct MountContext {
   LruMap<Ino, std::vector<Xattr>> xattrs{16, kMaxHeld};
 
   // Exclusive for removals and moves, shared for other changes of the tree. Taken before all other locks.
-  SharedMutex layout CODECFS_ACQUIRED_BEFORE(names);
+  SharedMutex layout{LockRank::layout};
   // Shared between finding a name in the source and getting its node, and while a temporary file gets its name;
   // exclusive while names and nodes change. After `layout`.
-  FairSharedMutex names;
+  FairSharedMutex names{LockRank::names};
 
   Invalidator* kernel;
   AbsentChunks absent_chunks;

@@ -171,7 +171,7 @@ class Nodes {
   std::vector<const Node*> at_or_below(const std::string& path) const CODECFS_REQUIRES_SHARED(mutex_);
 
   TreeReader* const source_;
-  mutable SharedMutex mutex_;
+  mutable SharedMutex mutex_{LockRank::nodes};
   PlainNodes plain_ CODECFS_GUARDED_BY(mutex_);
   std::deque<Node> nodes_ CODECFS_GUARDED_BY(mutex_);          // which are immutable
   std::vector<const Node*> slots_ CODECFS_GUARDED_BY(mutex_);  // null: removed

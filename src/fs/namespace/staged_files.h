@@ -100,7 +100,7 @@ class StagedFiles {
   std::shared_ptr<StagedFile> find(Ino ino);
 
  private:
-  Mutex mutex_;
+  Mutex mutex_{LockRank::staged_files};
   std::map<Ino, std::weak_ptr<StagedFile>> staged_files_ CODECFS_GUARDED_BY(mutex_);
   size_t full_ CODECFS_GUARDED_BY(mutex_) = 1024;  // number of files at which closed ones are removed
 };

@@ -33,7 +33,7 @@ class ArrayBlocks {
     Ino ino = 0;
     uint64_t index = 0;
     uint64_t state = 0;                                // MountContext::changes() when its assembly began
-    Mutex mutex;                                       // held during the assembly
+    Mutex mutex{LockRank::array_block};                // held during the assembly
     ArrayFile::Part part CODECFS_GUARDED_BY(mutex){};  // empty before the assembly
   };
   Result<ArrayFile::Part> block_of(Ino ino, const ArrayFile& file, uint64_t index,

@@ -27,7 +27,7 @@ struct OpenArray {
   ArrayFile file;
   // Opened with O_TRUNC: gaps before the end of what was written become zeros, as in any file; the rest stays.
   bool truncated = false;
-  Mutex mutex;                                  // held during a write to a truncated array
+  Mutex mutex{LockRank::open_file};             // held during a write to a truncated array
   uint64_t end = 0;                             // bytes, of what was written; guarded by mutex
   mutable std::atomic<uint64_t> next_read = 0;  // offset at which a sequential reader continues
   mutable std::atomic<bool> is_sparse = false;  // the chunk that was read last is not stored

@@ -98,7 +98,7 @@ class Dataset {
   LruMap<ObjectId, VariableView> variables_{512, kMaxHeld};
   LruMap<ObjectId, Variable> described_{64, kMaxHeld};
   LruMap<ObjectId, std::string> consolidated_{8, kMaxHeld};
-  Mutex consolidating_;  // serializes the creation of .zmetadata
+  Mutex consolidating_{LockRank::consolidating};  // serializes the creation of .zmetadata
 };
 
 }  // namespace codecfs::fs

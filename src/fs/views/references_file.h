@@ -26,7 +26,7 @@ class ReferencesFile {
 
  private:
   MountContext& mount_;
-  Mutex making_;  // held while a text is made, so that memory holds one
+  Mutex making_{LockRank::references};  // held while a text is made, so that memory holds one
   std::weak_ptr<const std::string> last_ CODECFS_GUARDED_BY(making_);
   uint64_t changes_ CODECFS_GUARDED_BY(making_) = 0;  // MountContext::changes() when it was made
   std::atomic<uint64_t> size_ = 0;

@@ -11,7 +11,7 @@ namespace {
 
 // Never destroyed: static handles may be closed at exit.
 RecursiveMutex*& library_mutex() {
-  static auto* mutex = new RecursiveMutex;
+  static auto* mutex = new RecursiveMutex(LockRank::library);
   return mutex;
 }
 
@@ -26,7 +26,7 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* to) {
 
 }  // namespace
 
-void reset_library_lock() { library_mutex() = new RecursiveMutex; }
+void reset_library_lock() { library_mutex() = new RecursiveMutex(LockRank::library); }
 
 LibraryLock::LibraryLock() : guard_(*library_mutex()) {
   // Disable libhdf5's plugin loading, which does not check the owner of a plugin file. We register our plugins with it

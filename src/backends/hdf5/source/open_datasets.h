@@ -54,7 +54,7 @@ class OpenDatasets {
   void show_record_shape(Dataset& dataset);
 
   MountedFile& mounted_;
-  Mutex mutex_;
+  Mutex mutex_{LockRank::open_datasets};
   std::list<Opened> recent_ CODECFS_GUARDED_BY(mutex_);  // latest first
   uint64_t held_ CODECFS_GUARDED_BY(mutex_) = 0;         // their bytes
   std::unordered_map<ObjectId, std::list<Opened>::iterator> by_id_ CODECFS_GUARDED_BY(mutex_);

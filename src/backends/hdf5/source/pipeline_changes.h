@@ -29,7 +29,7 @@ class PipelineChanges {
 
   MountedFile& mounted_;
   OpenDatasets& datasets_;
-  Mutex mutex_;  // held during a change, locked before all other locks of the backend
+  Mutex mutex_{LockRank::pipeline_change};  // held during a change, locked before all other locks of the backend
 };
 
 }  // namespace codecfs::hdf5

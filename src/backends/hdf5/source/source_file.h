@@ -130,7 +130,7 @@ struct SourceFile {
   Result<> forgive_lack_of_space(Result<> checkpointed) const;
 
   /// Shared: a change is under way; exclusive: a checkpoint without the LibraryLock. See ChangeTurn.
-  FairSharedMutex change_turn;
+  FairSharedMutex change_turn{LockRank::change_turn};
 
   struct WrittenMask {
     uint64_t chunk = 0;  // its number
@@ -141,7 +141,7 @@ struct SourceFile {
   std::unordered_map<uint64_t, WrittenMask> written_masks;
 
   /// Serializes changes of the stored shape. Locked before any other lock of the backend.
-  Mutex shape_mutex;
+  Mutex shape_mutex{LockRank::shape};
 
   /// Called before the last close_in_library() of a written file: stores the file's free space in unlinked datasets, so
   /// that the next mount can reuse it, if an attribute can record them. EIO: nothing may be committed any more.

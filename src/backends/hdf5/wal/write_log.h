@@ -224,7 +224,8 @@ class LoggedFile {
   bool is_marked_ = false;
   bool locked_by_another_ = false;
   std::atomic<bool> has_checkpointed_ = false;  // after begin_writing(): a copy of the source may have a part of it
-  Mutex sync_mutex_;              // held during a sync and while `log_` is replaced; locked after the library lock
+  Mutex sync_mutex_{
+      LockRank::log_sync};        // held during a sync and while `log_` is replaced; locked after the library lock
   std::unique_ptr<LogFile> log_;  // changed under both
   UniqueFd buffer_;               // a memfd
   uint64_t buffered_bytes_ = 0;
@@ -235,12 +236,12 @@ class LoggedFile {
   bool rewriting_allocates_ = false;
   bool held_ = false;  // between hold() and release()
 
-  Mutex write_mutex_;  // held by each change of the log's content and by a checkpoint
+  Mutex write_mutex_{LockRank::log_writing};  // held by each change of the log's content and by a checkpoint
 
   // Lock order: write_mutex_, sync_mutex_, turn_, readable_mutex_. A writer holds turn_ while it waits for readers, so
   // that new readers wait too.
-  mutable Mutex turn_;
-  mutable SharedMutex readable_mutex_;
+  mutable Mutex turn_{LockRank::log_turn};
+  mutable SharedMutex readable_mutex_{LockRank::log_readable};
   Readable readable_;  // only the writing thread changes it, holding both
 };
 

@@ -64,7 +64,7 @@ class ChunkListings {
     std::chrono::steady_clock::time_point used;
   };
 
-  Mutex mutex_;  // held during a scan, which concurrent readers of an array share
+  Mutex mutex_{LockRank::chunk_listings};  // held during a scan, which concurrent readers of an array share
   std::list<Listing> listings_ CODECFS_GUARDED_BY(mutex_);  // most recently used first
 };
 

@@ -105,8 +105,9 @@ class OpenStore {
   std::optional<Error> unwritable_;  // set at open
   bool is_shared_ = false;
   Entry root_;
-  Mutex places_mutex_;                  // locked before keys_mutex_
-  mutable FairSharedMutex keys_mutex_;  // shared: using a key; exclusive: changing the objects there
+  Mutex places_mutex_{LockRank::store_places};  // locked before keys_mutex_
+  mutable FairSharedMutex keys_mutex_{
+      LockRank::store_keys};  // shared: using a key; exclusive: changing the objects there
   ObjectTable objects_;
   LruMap<ObjectId, OpenArray> arrays_;
   ChunkListings listings_;

@@ -101,7 +101,7 @@ class ShardWriter {
 
   OpenStore& store_;
   StoreWriter& writer_;
-  Mutex writing_mutex_;  // held while shards are written; locked before mutex_
+  Mutex writing_mutex_{LockRank::shard_writing};  // held while shards are written; locked before mutex_
   Mutex mutex_;
   std::map<Key, Shard> held_ CODECFS_GUARDED_BY(mutex_);
   std::map<Key, Shard> being_written_ CODECFS_GUARDED_BY(mutex_);  // still what readers must see

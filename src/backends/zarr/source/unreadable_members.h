@@ -23,7 +23,7 @@ class UnreadableMembers {
  private:
   bool is_listed(const Hierarchy& hierarchy, const std::string& key);
 
-  Mutex mutex_;
+  Mutex mutex_{LockRank::unreadable_members};
   std::optional<std::set<std::string>> listed_ CODECFS_GUARDED_BY(mutex_);  // keys of groups and arrays
 };
 

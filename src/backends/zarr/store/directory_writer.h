@@ -102,7 +102,7 @@ class DirectoryWriter final : public StoreWriter {
   bool is_inherited_synced_ CODECFS_GUARDED_BY(inherited_mutex_) = false;
 
   // Held during a commit, so that waiting calls find it done.
-  Mutex commit_mutex_ CODECFS_ACQUIRED_BEFORE(changed_mutex_);
+  Mutex commit_mutex_{LockRank::directory_commit};
   Mutex changed_mutex_;
   std::set<std::string> changed_ CODECFS_GUARDED_BY(changed_mutex_);  // keys of directories that must be synced
 };

@@ -81,7 +81,7 @@ class ExpectedObjects {
   remote::RequestStatistics& statistics_;
   std::atomic<bool> is_ending_ = false;
   const Interruption::Check ends_ = [this] { return is_ending_.load(); };
-  Mutex mutex_;
+  Mutex mutex_{LockRank::expected_objects};
   ConditionVariable arrived_;
   Entries entries_ CODECFS_GUARDED_BY(mutex_);
   std::deque<Taken> taken_ CODECFS_GUARDED_BY(mutex_);  // the latest

@@ -85,7 +85,7 @@ class ObjectTexts {
   // set by open()
   bool is_v3_ = false;
   bool is_v2_ = false;
-  mutable SharedMutex mutex_;
+  mutable SharedMutex mutex_{LockRank::object_texts};
   bool is_consolidated_ CODECFS_GUARDED_BY(mutex_) = false;
   Texts all_ CODECFS_GUARDED_BY(mutex_);  // of consolidated metadata
   // Of files that were written, or are about to be: their ETags, empty: there is none.

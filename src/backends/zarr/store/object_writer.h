@@ -68,7 +68,7 @@ class ObjectWriter final : public StoreWriter, public SharedStore {
   Result<> remove_metadata(const std::string& key);
 
   ObjectStore& store_;
-  Mutex probe_mutex_;  // held while the server is tried
+  Mutex probe_mutex_{LockRank::object_probe};  // held while the server is tried
   std::optional<Result<>> probed_ CODECFS_GUARDED_BY(probe_mutex_);
 };
 

@@ -85,7 +85,7 @@ class ZipTree {
   /// Records that a name in a directory has changed.
   void touch(ZipDirectory& directory) CODECFS_REQUIRES(mutex) { directory.version = next_++; }
 
-  mutable SharedMutex mutex;  // also guards everything that `top` refers to
+  mutable SharedMutex mutex{LockRank::zip_tree};  // also guards everything that `top` refers to
   std::shared_ptr<const ZipArchive> archive CODECFS_GUARDED_BY(mutex);
   ZipDirectoryPtr top CODECFS_GUARDED_BY(mutex);  // of the archive
 

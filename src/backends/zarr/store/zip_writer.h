@@ -87,12 +87,12 @@ class ZipWriter final : public StoreWriter {
   std::string path_;  // of the archive, with links resolved
   FileIo& io_;
   StoreLock lock_;
-  Mutex begin_mutex_;  // held while the right to write is acquired
+  Mutex begin_mutex_{LockRank::zip_begin};  // held while the right to write is acquired
   std::atomic<bool> has_begun_ = false;
-  Mutex spill_mutex_;
+  Mutex spill_mutex_{LockRank::zip_spill};
   std::shared_ptr<SpillFile> spill_ CODECFS_GUARDED_BY(spill_mutex_);
   std::atomic<bool> is_inherited_synced_ = false;
-  Mutex commit_mutex_;  // held during a commit; locked before ZipTree::mutex
+  Mutex commit_mutex_{LockRank::zip_commit};  // held during a commit; locked before ZipTree::mutex
   std::atomic<bool> has_committed_ = false;
   std::string rescued_ CODECFS_GUARDED_BY(commit_mutex_);  // the path
   std::atomic<bool> is_dirty_ = false;                     // set while ZipTree::mutex is held exclusively
