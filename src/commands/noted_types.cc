@@ -27,7 +27,7 @@ Json limits_of(const Variable& variable) {
 }  // namespace
 
 Result<VariablePtr> NotedTypes::variable(ObjectId variable) {
-  CODECFS_ASSIGN(VariablePtr found, source_->variable(variable));
+  CODECFS_ASSIGN(VariablePtr found, WrappedSource::variable(variable));
   found = unmark_booleans(std::move(found));
   const auto types = stored_types(found->attributes, &found->stored_type);
   Json notes = types ? parse_stored_types(types->value) : Json::object();

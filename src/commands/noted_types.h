@@ -7,23 +7,21 @@
 #include <utility>
 #include <vector>
 
+#include "backends/api/forwarding_source.h"
 #include "backends/api/link_notes.h"
 #include "base/mutex.h"
-#include "commands/borrowed_source.h"
 
 namespace codecfs::commands {
 
 /// The attributes of its groups and variables have kStoredTypes and kStoredLinks where these have something to say.
-class NotedTypes final : public BorrowedSource {
+class NotedTypes final : public WrappedSource {
  public:
   /// `notes_fill`: the format has a fill value only where it marks missing data (Zarr v2).
   NotedTypes(std::unique_ptr<Source> source, bool notes_fill)
-      : BorrowedSource(*source), source_(std::move(source)), notes_fill_(notes_fill) {}
+      : WrappedSource(std::move(source)), notes_fill_(notes_fill) {}
 
-  [[nodiscard]] struct statvfs filesystem() const override { return source_->filesystem(); }
-  [[nodiscard]] size_t reads_at_once() const override { return source_->reads_at_once(); }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
-    CODECFS_ASSIGN(std::vector<Attribute> attributes, source_->group_attributes(group));
+    CODECFS_ASSIGN(std::vector<Attribute> attributes, WrappedSource::group_attributes(group));
     if (auto types = stored_types(attributes, nullptr)) attributes.push_back(*std::move(types));
     CODECFS_ASSIGN(const std::optional<Attribute> links, links_of(group));
     if (links) attributes.push_back(*links);
@@ -31,14 +29,8 @@ class NotedTypes final : public BorrowedSource {
   }
   Result<VariablePtr> variable(ObjectId variable) override;
   Result<std::vector<Attribute>> variable_attributes(ObjectId variable) override {
-    CODECFS_ASSIGN(const VariablePtr found, this->variable(variable));
-    if (found->unreadable_attributes) return std::unexpected(*found->unreadable_attributes);
-    return found->attributes;
+    return Source::variable_attributes(variable);  // by variable()
   }
-  Result<std::optional<UniqueFd>> open_stored(ObjectId variable, uint64_t number) override {
-    return source_->open_stored(variable, number);
-  }
-  Result<> finish() override { return source_->finish(); }
 
  private:
   /// Read once, as that looks at all members of the group.
@@ -47,12 +39,11 @@ class NotedTypes final : public BorrowedSource {
       const LockGuard lock(mutex_);
       if (const auto known = links_.find(group); known != links_.end()) return known->second;
     }
-    CODECFS_ASSIGN(const std::vector<Attribute> notes, source_->link_notes(group));
+    CODECFS_ASSIGN(const std::vector<Attribute> notes, link_notes(group));
     const LockGuard lock(mutex_);
     return links_.try_emplace(group, stored_links(notes)).first->second;
   }
 
-  std::unique_ptr<Source> source_;
   const bool notes_fill_;
   Mutex mutex_;
   std::map<ObjectId, std::optional<Attribute>> links_ CODECFS_GUARDED_BY(mutex_);

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/api/forwarding_source.h"
 #include "base/utf8.h"
-#include "commands/borrowed_source.h"
 #include "commands/tree_files.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
@@ -289,7 +289,7 @@ Result<std::string> references_text(Source& source, const std::string& url) {
     text += piece;
     return {};
   });
-  CODECFS_TRY(collect_references(std::make_unique<BorrowedSource>(source), *sink));
+  CODECFS_TRY(collect_references(std::make_unique<WrappedSource>(source), *sink));
   return text;
 }
 

@@ -7,22 +7,19 @@
 #include <optional>
 #include <utility>
 
+#include "backends/api/forwarding_source.h"
 #include "base/mutex.h"
-#include "commands/borrowed_source.h"
 #include "filters/core/common_form.h"
 
 namespace codecfs::commands {
 
 /// Chunks of such frames are not there as they are stored, so that they are encoded again.
-class SizedFrames final : public BorrowedSource {
+class SizedFrames final : public WrappedSource {
  public:
-  explicit SizedFrames(std::unique_ptr<Source> source) : BorrowedSource(*source), source_(std::move(source)) {}
+  using WrappedSource::WrappedSource;
 
-  [[nodiscard]] struct statvfs filesystem() const override { return source_->filesystem(); }
-  [[nodiscard]] size_t reads_at_once() const override { return source_->reads_at_once(); }
-  bool chains_for_numcodecs_in(ObjectId object) override { return source_->chains_for_numcodecs_in(object); }
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override {
-    auto stored = source_->read_stored(variable, number);
+    auto stored = WrappedSource::read_stored(variable, number);
     if (!stored || !*stored) return stored;
     const VariablePtr zstd = with_zstd(variable);
     const bool has_size = !zstd || filters::has_common_form(std::span(&zstd->filters.back(), 1), {}, (*stored)->bytes(),
@@ -31,13 +28,16 @@ class SizedFrames final : public BorrowedSource {
   }
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override {
     if (with_zstd(variable)) return std::optional<uint64_t>();  // known when the chunk was read
-    return source_->stored_bytes(variable, number);
+    return WrappedSource::stored_bytes(variable, number);
   }
   Result<std::optional<UniqueFd>> open_stored(ObjectId variable, uint64_t number) override {
     if (with_zstd(variable)) return std::optional<UniqueFd>();
-    return source_->open_stored(variable, number);
+    return WrappedSource::open_stored(variable, number);
   }
-  Result<> finish() override { return source_->finish(); }
+  Result<std::optional<uint64_t>> stored_offset(ObjectId variable, uint64_t number) override {
+    if (with_zstd(variable)) return std::optional<uint64_t>();
+    return WrappedSource::stored_offset(variable, number);
+  }
 
  private:
   /// Null if the last codec is another one, or there is none.
@@ -46,12 +46,11 @@ class SizedFrames final : public BorrowedSource {
     const LockGuard lock(mutex_);
     const auto [known, is_new] = variables_.try_emplace(variable);
     if (is_new)
-      if (const auto facts = source_->facts(variable); facts && !(*facts)->filters.empty())
+      if (const auto facts = source().facts(variable); facts && !(*facts)->filters.empty())
         if ((*facts)->filters.back().id == kZstd) known->second = *facts;
     return known->second;
   }
 
-  const std::unique_ptr<Source> source_;
   Mutex mutex_{LockRank::sized_frames};
   std::map<ObjectId, VariablePtr> variables_ CODECFS_GUARDED_BY(mutex_);
 };

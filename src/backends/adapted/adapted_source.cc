@@ -6,6 +6,7 @@
 
 #include "backends/adapted/adapted_variable.h"
 #include "backends/adapted/string_chunks.h"
+#include "backends/api/forwarding_source.h"
 #include "base/lru_map.h"
 #include "base/mutex.h"
 #include "model/memory_estimate.h"
@@ -20,87 +21,64 @@ constexpr uint64_t kMaxMeasured = uint64_t{4} << 30;
 constexpr uint64_t kLeastCost = 4096;  // of a chunk, in the same unit
 constexpr size_t kBatch = 1024;
 
-class AdaptedSource final : public Source {
+class AdaptedSource final : public WrappedSource {
  public:
   AdaptedSource(std::unique_ptr<Source> source, const Adaptation& adaptation)
-      : source_(std::move(source)), adaptation_(adaptation) {}
+      : WrappedSource(std::move(source)), adaptation_(adaptation) {}
 
-  [[nodiscard]] std::string format() const override { return source_->format(); }
-  [[nodiscard]] bool is_zarr3() const override { return source_->is_zarr3(); }
-  [[nodiscard]] const struct stat& status() const override { return source_->status(); }
-  [[nodiscard]] struct statvfs filesystem() const override { return source_->filesystem(); }
-  [[nodiscard]] bool shares_metadata() const override { return source_->shares_metadata(); }
-  [[nodiscard]] size_t reads_at_once() const override { return source_->reads_at_once(); }
-  bool chains_for_numcodecs_in(ObjectId object) override { return source_->chains_for_numcodecs_in(object); }
-
-  [[nodiscard]] Entry root() const override { return source_->root(); }
-  [[nodiscard]] Result<struct stat> status_of(ObjectId object) const override { return source_->status_of(object); }
-  Result<std::vector<Entry>> list(ObjectId group) override { return source_->list(group); }
-  Result<std::vector<LeftOutAttribute>> left_out_attributes(ObjectId id) override {
-    return source_->left_out_attributes(id);
-  }
-  Result<std::vector<std::string>> missing_sources(ObjectId variable) override {
-    return source_->missing_sources(variable);
-  }
-  Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group) override {
-    return source_->unreadable_members(group);
-  }
-  Result<Entry> find(ObjectId group, std::string_view name) override { return source_->find(group, name); }
-  Result<std::vector<Attribute>> group_attributes(ObjectId group) override { return source_->group_attributes(group); }
-  Result<std::vector<Attribute>> link_notes(ObjectId group) override { return source_->link_notes(group); }
-  void show_links(bool shown) override { source_->show_links(shown); }
-  Result<std::optional<NczarrMembers>> nczarr_members(ObjectId group) override {
-    return source_->nczarr_members(group);
-  }
-  Result<std::vector<GroupDimension>> dimensions(ObjectId group) override { return source_->dimensions(group); }
-  Result<UniqueFd> open_file(ObjectId file) override { return source_->open_file(file); }
-  Result<std::shared_ptr<const ContentReader>> open_content(ObjectId file) override {
-    return source_->open_content(file);
-  }
-  bool keep(ObjectId object) override { return source_->keep(object); }
-  void release(ObjectId object) noexcept override { source_->release(object); }
   bool changed_outside(ObjectId object) override;
   Result<VariablePtr> variable(ObjectId variable) override;
   Result<VariablePtr> facts(ObjectId variable) override;
+  // By variable().
+  Result<std::vector<Attribute>> variable_attributes(ObjectId variable) override {
+    return Source::variable_attributes(variable);
+  }
 
   Result<ChunkInfo> locate(ObjectId variable, uint64_t number) override;
   Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit) override;
   Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number) override;
-  Result<> expect(ObjectId variable, std::span<const uint64_t> numbers) override {
-    return source_->expect(variable, numbers);
+  Result<std::optional<Buffer>> read_part(ObjectId variable, uint64_t number, uint64_t offset, uint64_t size) override {
+    return if_stored_so<&Source::read_part>(variable, number, offset, size);
   }
-  Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override;
-  Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override;
-  // Only variables in the form of the source have shards.
-  Result<std::vector<uint64_t>> stored_shards(ObjectId variable, uint64_t from, size_t limit) override {
-    return source_->stored_shards(variable, from, limit);
+  Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override {
+    return if_stored_so<&Source::read_stored>(variable, number);
   }
-  Result<std::shared_ptr<const ContentReader>> open_shard(ObjectId variable, uint64_t shard) override {
-    return source_->open_shard(variable, shard);
+  Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override {
+    return if_stored_so<&Source::stored_bytes>(variable, number);
   }
+  Result<std::optional<UniqueFd>> open_stored(ObjectId variable, uint64_t number) override {
+    return if_stored_so<&Source::open_stored>(variable, number);
+  }
+  Result<std::optional<uint64_t>> stored_offset(ObjectId variable, uint64_t number) override {
+    return if_stored_so<&Source::stored_offset>(variable, number);
+  }
+  // Only variables in the form of the source have shards: those are forwarded.
 
-  Result<> exclude_path(const std::string& path) override { return source_->exclude_path(path); }
   Result<> writable() override { return fail(EROFS, "with -o strings= or chunks= a source can only be read"); }
-  void release_idle(std::chrono::seconds unused_for) override { source_->release_idle(unused_for); }
-  [[nodiscard]] bool can_rest() const override { return source_->can_rest(); }
   bool rest() override {
     forms_.clear();
-    return source_->rest();
+    return WrappedSource::rest();
   }
   Result<bool> wake() override {
-    const Result<bool> same = source_->wake();
+    const Result<bool> same = WrappedSource::wake();
     if (!same || !*same) lengths_.clear();
     return same;
   }
-  Result<> finish() override { return source_->finish(); }
 
  private:
   Result<std::shared_ptr<const Form>> form_of(ObjectId variable);
   Result<std::shared_ptr<const Form>> make(ObjectId variable);
+  /// None where the variable is shown in another form than it is stored in.
+  template <auto kFunction, class... Args>
+  std::invoke_result_t<decltype(kFunction), Source&, ObjectId, Args&...> if_stored_so(ObjectId variable,
+                                                                                      Args&... args) {
+    CODECFS_ASSIGN(const std::shared_ptr<const Form> form, form_of(variable));
+    if (!form->is_stored_form()) return std::nullopt;
+    return std::invoke(kFunction, source(), variable, args...);
+  }
   Result<uint64_t> length_of(ObjectId variable, const Variable& stored);
   Result<uint64_t> measure(ObjectId variable, const Variable& stored);
 
-  const std::unique_ptr<Source> source_;
   const Adaptation adaptation_;
   LruMap<ObjectId, Form> forms_{512, kMaxHeld};
   LruMap<ObjectId, Result<uint64_t>> lengths_{size_t{1} << 16};
@@ -108,7 +86,7 @@ class AdaptedSource final : public Source {
 };
 
 bool AdaptedSource::changed_outside(ObjectId object) {
-  if (!source_->changed_outside(object)) return false;
+  if (!source().changed_outside(object)) return false;
   forms_.erase(object);
   lengths_.erase(object);
   return true;
@@ -121,20 +99,20 @@ Result<VariablePtr> AdaptedSource::facts(ObjectId variable) {
 
 Result<VariablePtr> AdaptedSource::variable(ObjectId variable) {
   CODECFS_ASSIGN(const std::shared_ptr<const Form> form, make(variable));
-  CODECFS_ASSIGN(VariablePtr stored, source_->variable(variable));
+  CODECFS_ASSIGN(VariablePtr stored, source().variable(variable));
   return adapted::described(*form, std::move(stored));
 }
 
 Result<ChunkInfo> AdaptedSource::locate(ObjectId variable, uint64_t number) {
   CODECFS_ASSIGN(const std::shared_ptr<const Form> form, form_of(variable));
-  CODECFS_ASSIGN(ChunkInfo info, source_->locate(variable, number));
+  CODECFS_ASSIGN(ChunkInfo info, source().locate(variable, number));
   info.stored |= form->shows_fill;
   return info;
 }
 
 Result<std::vector<uint64_t>> AdaptedSource::stored_chunks(ObjectId variable, uint64_t from, size_t limit) {
   CODECFS_ASSIGN(const std::shared_ptr<const Form> form, form_of(variable));
-  if (!form->shows_fill) return source_->stored_chunks(variable, from, limit);
+  if (!form->shows_fill) return source().stored_chunks(variable, from, limit);
   std::vector<uint64_t> numbers;
   for (const uint64_t count = form->shown->grid.count(); from < count && numbers.size() < limit; ++from)
     numbers.push_back(from);
@@ -144,7 +122,7 @@ Result<std::vector<uint64_t>> AdaptedSource::stored_chunks(ObjectId variable, ui
 Result<DecodedChunk> AdaptedSource::fetch_chunk(ObjectId variable, uint64_t number) {
   CODECFS_ASSIGN(const std::shared_ptr<const Form> form, form_of(variable));
   if (form->shown->unreadable) return std::unexpected(*form->shown->unreadable);
-  Result<DecodedChunk> chunk = source_->fetch_chunk(variable, number);
+  Result<DecodedChunk> chunk = source().fetch_chunk(variable, number);
   if (form->is_stored_form()) return chunk;
   if (chunk) {
     CODECFS_ASSIGN(chunk->bytes, adapted::shown_chunk(*form, std::move(chunk->bytes)));
@@ -155,25 +133,13 @@ Result<DecodedChunk> AdaptedSource::fetch_chunk(ObjectId variable, uint64_t numb
   return chunk;
 }
 
-Result<std::optional<Buffer>> AdaptedSource::read_stored(ObjectId variable, uint64_t number) {
-  CODECFS_ASSIGN(const std::shared_ptr<const Form> form, form_of(variable));
-  if (!form->is_stored_form()) return std::optional<Buffer>();
-  return source_->read_stored(variable, number);
-}
-
-Result<std::optional<uint64_t>> AdaptedSource::stored_bytes(ObjectId variable, uint64_t number) {
-  CODECFS_ASSIGN(const std::shared_ptr<const Form> form, form_of(variable));
-  if (!form->is_stored_form()) return std::optional<uint64_t>();
-  return source_->stored_bytes(variable, number);
-}
-
 Result<std::shared_ptr<const Form>> AdaptedSource::form_of(ObjectId variable) {
   if (std::shared_ptr<const Form> known = forms_.get(variable)) return known;
   return make(variable);
 }
 
 Result<std::shared_ptr<const Form>> AdaptedSource::make(ObjectId variable) {
-  CODECFS_ASSIGN(VariablePtr stored, source_->facts(variable));
+  CODECFS_ASSIGN(VariablePtr stored, source().facts(variable));
   Result<uint64_t> longest = 1;
   if (adapted::needs_length(*stored, adaptation_)) longest = length_of(variable, *stored);
   CODECFS_ASSIGN(Form made, adapted::make_form(std::move(stored), adaptation_, longest));
@@ -203,11 +169,11 @@ Result<uint64_t> AdaptedSource::measure(ObjectId variable, const Variable& store
   }
   uint64_t measured = 0;
   for (uint64_t from = 0;;) {
-    CODECFS_ASSIGN(const std::vector<uint64_t> numbers, source_->stored_chunks(variable, from, kBatch));
+    CODECFS_ASSIGN(const std::vector<uint64_t> numbers, source().stored_chunks(variable, from, kBatch));
     if (numbers.empty()) return longest;
     from = numbers.back() + 1;
     for (const uint64_t number : numbers) {
-      const Result<Buffer> chunk = source_->read_chunk(variable, number);
+      const Result<Buffer> chunk = source().read_chunk(variable, number);
       if (!chunk && chunk.error().code == ENOMEM) return std::unexpected(chunk.error());
       if (!chunk) continue;
       const Result<uint64_t> here = adapted::longest_string(stored, chunk->bytes(), stored.grid.elements_per_chunk());

@@ -2,20 +2,6 @@
 
 namespace codecfs::folder {
 
-Result<std::vector<Entry>> DatasetCalls::list(ObjectId id) {
-  CODECFS_ASSIGN(const Object object, ids_.get(id));
-  CODECFS_ASSIGN(const Inner inner, inner_of(id, kReading));
-  CODECFS_ASSIGN(std::vector<Entry> entries, named(id, inner.source->list(inner.id)));
-  for (Entry& entry : entries) assign_id(id, object.dataset, inner, entry);
-  return entries;
-}
-
-Result<Entry> DatasetCalls::find(ObjectId id, std::string_view name) {
-  CODECFS_ASSIGN(const Object object, ids_.get(id));
-  CODECFS_ASSIGN(const Inner inner, inner_of(id, kReading));
-  return find_in(id, object.dataset, inner, name);
-}
-
 bool DatasetCalls::changed_outside(ObjectId id) {
   const Result<Object> object = ids_.get(id);
   if (!object || object->dataset == nullptr) return false;
@@ -25,34 +11,41 @@ bool DatasetCalls::changed_outside(ObjectId id) {
 }
 
 Result<> DatasetCalls::remove(ObjectId id, std::string_view name) {
-  CODECFS_ASSIGN(const Inner inner, inner_of(id, kWriting));
-  CODECFS_TRY(inner.source->remove(inner.id, name));
+  CODECFS_TRY(ForwardingSource::remove(id, name));
   ids_.removed(id, name);
   return {};
 }
 
 Result<> DatasetCalls::rename(ObjectId from, std::string_view name, ObjectId to, std::string_view to_name) {
-  CODECFS_ASSIGN(const Inner source, inner_of(from, kWriting));
-  CODECFS_ASSIGN(const Inner target, inner_of(to, kWriting));
-  if (source.source != target.source)
-    return fail(EXDEV, "{}: is moved to another dataset by copying it and removing it", name);
-  // Names as they will be after the rename.
-  CODECFS_ASSIGN(const Object group, ids_.get(from));
-  CODECFS_TRY(find_in(from, group.dataset, source, name));
-  CODECFS_TRY(source.source->rename(source.id, name, target.id, to_name));
+  CODECFS_TRY(find(from, name));  // so that the object has an id, which follows it
+  CODECFS_TRY(ForwardingSource::rename(from, name, to, to_name));
   ids_.removed(from, name);
-  CODECFS_TRY(find_in(to, group.dataset, target, to_name));
+  CODECFS_TRY(find(to, to_name));
   return {};
 }
 
-Result<Entry> DatasetCalls::find_in(ObjectId group, const DatasetPtr& dataset, const Inner& inner,
-                                    std::string_view name) {
-  CODECFS_ASSIGN(Entry entry, inner.source->find(inner.id, name));
-  assign_id(group, dataset, inner, entry);
-  return entry;
+Result<> DatasetCalls::shown(ObjectId group, const Target& there, Entry& entry) {
+  if (entry.kind == EntryKind::symlink) return {};
+  CODECFS_ASSIGN(const Object object, ids_.get(group));
+  entry.object = ids_.of(group, object.dataset, there.generation, entry);
+  return {};
 }
 
-Result<DatasetCalls::Inner> DatasetCalls::inner_of(ObjectId id, Datasets::For purpose) {
+void DatasetCalls::explain(ObjectId id, Error& error) {
+  if (error.code == ENOENT) return;
+  const Result<Object> object = ids_.get(id);
+  if (!object || object->dataset == nullptr) return;
+  const std::string key = datasets_.key_of(*object->dataset);
+  if (error.reason.find(key) == std::string::npos) error.reason = fmt::format("{}: {}", key, error.reason);
+}
+
+Result<DatasetCalls::Target> DatasetCalls::target(ObjectId id, Purpose purpose) {
+  Result<Target> found = find_target(id, purpose == Purpose::writing ? Datasets::For::writing : Datasets::For::reading);
+  if (!found && found.error().code == ENOENT && purpose == Purpose::reading_chunks) found.error().code = ESTALE;
+  return found;
+}
+
+Result<DatasetCalls::Target> DatasetCalls::find_target(ObjectId id, Datasets::For purpose) {
   CODECFS_ASSIGN(Object object, ids_.get(id));
   if (object.dataset == nullptr)
     return fail(EPERM, "{}: is a {} of the folder that is mounted, which itself is only read",
@@ -81,7 +74,7 @@ Result<DatasetCalls::Inner> DatasetCalls::inner_of(ObjectId id, Datasets::For pu
     inner = entry->object;
     ids_.renew(below.back(), inner, use.generation);
   }
-  return Inner{std::move(use.source), use.generation, inner};
+  return Target{*use.source, inner, use.source, use.generation};
 }
 
 }  // namespace codecfs::folder

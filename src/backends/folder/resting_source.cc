@@ -114,9 +114,11 @@ class RestingSource final : public DatasetCalls {
   /// Of the root without opening the source.
   [[nodiscard]] Result<struct stat> status_of(ObjectId id) const override {
     auto& self = const_cast<RestingSource&>(*this);  // it may have to be opened
-    if (id != root_.object) return self.reading<&Source::status_of>(id);
-    const DatasetPtr dataset = now();
-    const auto use = self.datasets_.use_if_open(dataset);
+    if (id != root_.object) {
+      CODECFS_ASSIGN(const Target there, self.target(id, Purpose::describing));
+      return there.source.status_of(there.id);
+    }
+    const auto use = self.datasets_.use_if_open(now());
     return use ? use->source->status_of(use->source->root().object) : files_->status();
   }
 
@@ -156,12 +158,12 @@ class RestingSource final : public DatasetCalls {
     CODECFS_ASSIGN(const auto status, files_->stat(""));
     if (!status) return fail(ESTALE, "{}: no longer exists", files_->path_of(""));
     if (state_of(*status) == state_of(datasets_.status_of(*before)) && members_ && members_ == state_of_members()) {
-      CODECFS_TRY(datasets_.use(before, kReading));
+      CODECFS_TRY(datasets_.use(before, folder::Datasets::For::reading));
       return true;
     }
     const DatasetPtr after = datasets_.replace(before, "", Found{root_.kind, *status, {}});
     if (after == nullptr) return fail(EBUSY, "{}: is being opened", files_->path_of(""));
-    CODECFS_TRY(datasets_.use(after, kReading));
+    CODECFS_TRY(datasets_.use(after, folder::Datasets::For::reading));
     ids_.replace_root(root_.object, after);
     const LockGuard lock(mutex_);
     dataset_ = after;

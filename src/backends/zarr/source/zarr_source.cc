@@ -31,7 +31,6 @@
 #include "backends/zarr/store/object_store.h"
 #include "backends/zarr/store/object_writer.h"
 #include "backends/zarr/store/outside_changes.h"
-#include "backends/zarr/store/refusing_writer.h"
 #include "backends/zarr/store/zip_store.h"
 #include "backends/zarr/store/zip_writer.h"
 #include "base/log.h"
@@ -383,7 +382,7 @@ Result<std::unique_ptr<Source>> open_zarr_zip(std::shared_ptr<remote::ObjectFile
   CODECFS_ASSIGN(auto files, zarr::ZipStore::open(std::move(object)));
   CODECFS_ASSIGN(auto store, zarr::OpenStore::open(name, true, std::move(files)));
   return std::make_unique<ZarrSource>(" in a zip archive in an object store", std::move(store),
-                                      std::make_unique<zarr::RefusingWriter>());
+                                      std::make_unique<zarr::StoreWriter>());
 }
 
 Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
@@ -396,7 +395,7 @@ Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::Object
   if (may_write)
     writer = std::make_unique<zarr::ObjectWriter>(objects);
   else
-    writer = std::make_unique<zarr::RefusingWriter>();
+    writer = std::make_unique<zarr::StoreWriter>();
   return std::make_unique<ZarrSource>(" in an object store", std::move(store), std::move(writer));
 }
 

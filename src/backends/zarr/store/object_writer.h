@@ -40,14 +40,7 @@ class ObjectWriter final : public StoreWriter, public SharedStore {
   Result<std::unique_ptr<NewDirectory>> remove_directory(const std::string& parent, const std::string& name) override;
   Result<> move(const std::string& from_parent, const std::string& from, const std::string& to_parent,
                 const std::string& to) override;
-  void remove_leftovers_beside() override {}
-  void note_change(const std::string&) override {}
-  Result<> order(const std::string&) override { return {}; }
-  Result<> order() override { return {}; }
-  Result<> sync_inherited() override { return {}; }
-  Result<> commit() override { return {}; }
-  Result<bool> commit_at_interval() override { return true; }
-  Result<> end() override { return {}; }
+  // Commits have nothing to do: each request is durable when it returns.
 
   // SharedStore
   Result<> begin_updates() override;

@@ -50,6 +50,7 @@ class NewDirectory {
 
 class SharedStore;
 
+/// As it stands here: the writer of a store that is only read, in an object store.
 class StoreWriter {
  public:
   virtual ~StoreWriter() = default;
@@ -58,51 +59,62 @@ class StoreWriter {
   [[nodiscard]] virtual SharedStore* shared() { return nullptr; }
 
   /// Acquires the right to write: EBUSY if another program has the store open. All other functions do this too.
-  virtual Result<> begin() = 0;
+  virtual Result<> begin() { return refuse(); }
   /// Atomically sets the content of the file `name` in the directory `array` (slashes in `name` create subdirectories
   /// with the array's mode as needed). `mode`: permissions of the file. EBUSY; ENOSPC, EIO and other system errors,
   /// after which the old file is unchanged and no new one exists.
-  virtual Result<> write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) = 0;
+  virtual Result<> write(const std::string& /*array*/, const std::string& /*name*/, Bytes, mode_t) { return refuse(); }
   /// The same for content in parts.
-  virtual Result<> write_parts(const std::string& array, const std::string& name, std::span<const StorePart> parts,
-                               mode_t mode) = 0;
+  virtual Result<> write_parts(const std::string& /*array*/, const std::string& /*name*/, std::span<const StorePart>,
+                               mode_t) {
+    return refuse();
+  }
   /// No error if the file does not exist.
-  virtual Result<> remove(const std::string& array, const std::string& name) = 0;
+  virtual Result<> remove(const std::string& /*array*/, const std::string& /*name*/) { return refuse(); }
 
   /// A new directory, to become the entry `name` of the directory `parent`. Call note_change(parent) afterwards.
-  virtual Result<std::unique_ptr<NewDirectory>> new_directory(const std::string& parent, const std::string& name,
-                                                              mode_t mode) = 0;
+  virtual Result<std::unique_ptr<NewDirectory>> new_directory(const std::string& /*parent*/,
+                                                              const std::string& /*name*/, mode_t) {
+    return refuse();
+  }
   /// The same to replace the store itself, with exchange_store(). ESTALE.
-  virtual Result<std::unique_ptr<NewDirectory>> new_store(mode_t mode) = 0;
+  virtual Result<std::unique_ptr<NewDirectory>> new_store(mode_t) { return refuse(); }
   /// No other thread may use the store meanwhile.
-  virtual Result<> exchange_store(NewDirectory& directory) = 0;
+  virtual Result<> exchange_store(NewDirectory&) { return refuse(); }
   /// Removes a directory with its content. It is gone when this returns, and its content is deleted with the result,
   /// which may take long. After an error it is unchanged.
-  virtual Result<std::unique_ptr<NewDirectory>> remove_directory(const std::string& parent,
-                                                                 const std::string& name) = 0;
+  virtual Result<std::unique_ptr<NewDirectory>> remove_directory(const std::string& /*parent*/,
+                                                                 const std::string& /*name*/) {
+    return refuse();
+  }
   /// Moves a directory; EEXIST instead of replacing one.
-  virtual Result<> move(const std::string& from_parent, const std::string& from, const std::string& to_parent,
-                        const std::string& to) = 0;
+  virtual Result<> move(const std::string& /*from_parent*/, const std::string& /*from*/,
+                        const std::string& /*to_parent*/, const std::string& /*to*/) {
+    return refuse();
+  }
   /// Removes what a kill left of directories that were to replace the store itself.
-  virtual void remove_leftovers_beside() = 0;
+  virtual void remove_leftovers_beside() {}
   /// Records that names in a directory have changed: the next commit makes them durable.
-  virtual void note_change(const std::string& directory) = 0;
+  virtual void note_change(const std::string& /*directory*/) {}
   /// Ordering barrier: earlier changes in a directory become durable before later ones.
-  virtual Result<> order(const std::string& directory) = 0;
+  virtual Result<> order(const std::string& /*directory*/) { return {}; }
   /// The same for all changes.
-  virtual Result<> order() = 0;
+  virtual Result<> order() { return {}; }
 
   /// Makes durable what was in the store when it was opened: changes of a killed program may exist in the page cache
   /// only. Done once, also by the first commit with changes.
-  virtual Result<> sync_inherited() = 0;
+  virtual Result<> sync_inherited() { return {}; }
   /// Makes all earlier changes durable. After an error the next call retries.
-  virtual Result<> commit() = 0;
+  virtual Result<> commit() { return {}; }
   /// The periodic commit, for which no caller waits. False: not done, because it would cost too much.
-  virtual Result<bool> commit_at_interval() = 0;
+  virtual Result<bool> commit_at_interval() { return true; }
   /// See Lifecycle::is_deleted().
   [[nodiscard]] virtual bool is_deleted() { return false; }
   /// Ends writing: other programs may write now. ESTALE: see Lifecycle::finish().
-  virtual Result<> end() = 0;
+  virtual Result<> end() { return {}; }
+
+ private:
+  static std::unexpected<Error> refuse() { return fail(EROFS, "datasets in object stores are read-only"); }
 };
 
 }  // namespace codecfs::zarr

@@ -52,10 +52,7 @@ class ZipWriter final : public StoreWriter {
   Result<std::unique_ptr<NewDirectory>> remove_directory(const std::string& parent, const std::string& name) override;
   Result<> move(const std::string& from_parent, const std::string& from, const std::string& to_parent,
                 const std::string& to) override;
-  void remove_leftovers_beside() override {}
-  void note_change(const std::string&) override {}
-  Result<> order(const std::string&) override { return {}; }  // a commit writes everything atomically
-  Result<> order() override { return {}; }
+  // There is nothing to order: a commit writes everything atomically.
   Result<> sync_inherited() override;
   Result<> commit() override;
   Result<bool> commit_at_interval() override;

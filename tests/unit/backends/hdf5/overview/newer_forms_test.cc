@@ -76,7 +76,7 @@ bool is_newer_superblock(const std::string& file) {
       .has_value();
 }
 
-const std::string kInteger = "\x10\x08\0\0\x08\0\0\0\0\0\x40\0"s;
+const std::string kNumberType = "\x10\x08\0\0\x08\0\0\0\0\0\x40\0"s;
 const std::string kDouble = "\x11\x20\x3f\0\x08\0\0\0\0\0\x40\0\x34\x0b\0\x34\xff\x03\0\0"s;
 const std::string kComplex = "\x5b\x01\0\0\x10\0\0\0"s + kDouble;  // of HDF5 2
 
@@ -85,20 +85,20 @@ std::string attribute(const std::string& type) {
 }
 
 TEST(NewerFormsTest, AHeaderWithAChecksumIsAsItWasWritten) {
-  std::string type = kInteger;
+  std::string type = kNumberType;
   EXPECT_EQ(found(file_with(header2(message2(3, type)))), "");
   type[0] = kUnknownType;
   const std::string header = header2(message2(3, type));
   EXPECT_TRUE(found(file_with(header)).starts_with("written by a newer HDF5 (datatype version 6); this codecfs has "))
       << found(file_with(header));
   EXPECT_EQ(found(file_with(header), attributes_of_object(kHeaderAt)), "");
-  std::string damaged = header2(message2(3, kInteger));
-  damaged[damaged.find(kInteger)] = kUnknownType;
+  std::string damaged = header2(message2(3, kNumberType));
+  damaged[damaged.find(kNumberType)] = kUnknownType;
   EXPECT_EQ(found(file_with(damaged)), "");
 }
 
 TEST(NewerFormsTest, WithoutAChecksumOnlyReleasedFormsAreNewer) {
-  std::string type = kInteger;
+  std::string type = kNumberType;
   for (const char version : {'\x40', '\x50', kUnknownType, '\x90'}) {
     type[0] = version;
     EXPECT_EQ(found(file_with(header1(3, type))), "") << int{version};
@@ -119,13 +119,13 @@ TEST(NewerFormsTest, WithoutAChecksumOnlyReleasedFormsAreNewer) {
 }
 
 TEST(NewerFormsTest, AnAttributeIsNamed) {
-  std::string type = kInteger;
+  std::string type = kNumberType;
   type[0] = kUnknownType;
   const uint64_t address = attributes_of_object(kHeaderAt);
-  const std::string file = file_with(header2(message2(0xc, attribute(kInteger)) + message2(0xc, attribute(type))));
+  const std::string file = file_with(header2(message2(0xc, attribute(kNumberType)) + message2(0xc, attribute(type))));
   EXPECT_TRUE(found(file, address).starts_with("attribute \"flag\": written by a newer HDF5 (datatype version 6)"));
   EXPECT_EQ(found(file), "");
-  EXPECT_EQ(found(file_with(header2(message2(0xc, attribute(kInteger)))), address), "");
+  EXPECT_EQ(found(file_with(header2(message2(0xc, attribute(kNumberType)))), address), "");
 }
 
 TEST(NewerFormsTest, OtherMessages) {
