@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,7 +42,7 @@ struct Opened {
   Result<> writable;
 };
 
-/// What the process does itself.
+/// What the process does itself. Errors are those of the functions of a Source.
 class WorkerService {
  public:
   /// Once, before all other calls.

@@ -144,8 +144,8 @@ template <auto function, class... Arguments>
 void put_arguments(Encoder& out, const Arguments&... arguments) {
   Signature<decltype(function)>::put(out, arguments...);
 }
-/// Reads the arguments, calls the function, and puts its Result. EPROTO if the bytes are not its arguments. `own`: the
-/// arguments that are not sent.
+/// Reads the arguments, calls the function, and puts its Result: EPROTO if the bytes are not its arguments. Throws what
+/// the function throws; `out` is not to be used then. `own`: the arguments that are not sent.
 template <auto function, class Object, class... Own>
 void serve(Decoder& in, Encoder& out, Object& object, Own&... own) {
   Signature<decltype(function)>::template serve<function>(in, out, object, own...);

@@ -7,6 +7,8 @@
 //
 // The bytes of chunks (Bytes, Buffer) travel beside the others (the head), as the bulk: one of a message, without a
 // copy in the Encoder.
+//
+// One thread at a time. Exceptions: std::bad_alloc.
 
 #include <concepts>
 #include <cstdint>
