@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "backends/hdf5/source/isolated_source.h"
-#include "backends/worker/wire.h"
+#include "backends/worker/calls.h"
 #include "base/log.h"
 #include "require.h"
 
@@ -32,7 +32,7 @@ constexpr unsigned kMaxSeconds = 10;
 
 template <class T>
 std::string encoded(const T& value) {
-  worker::Encoder out;
+  rpc::Encoder out;
   out.put(value);
   return out.head;
 }

@@ -40,13 +40,14 @@ std::vector<HeldWrites::Write> ChunkBatch::writes(ObjectId variable) const {
   std::vector<HeldWrites::Write> writes;
   size_t at = 0;
   for (size_t i = 0; i < size(); at += chunks_.sizes[i], ++i)
-    writes.push_back({.call = are_encoded ? Call::write_encoded : Call::write_chunk,
-                      .variable = variable,
-                      .chunk = chunks_.numbers[i],
-                      .bytes = bytes().subspan(at, chunks_.sizes[i]),
-                      .owner = bytes_,
-                      .chain = chunks_.chain,
-                      .filter_mask = are_encoded ? chunks_.filter_masks[i] : 0});
+    writes.push_back(
+        {.call = are_encoded ? call_of<&hdf5::IsolatedSource::write_encoded> : call_of<&Source::write_chunk>,
+         .variable = variable,
+         .chunk = chunks_.numbers[i],
+         .bytes = bytes().subspan(at, chunks_.sizes[i]),
+         .owner = bytes_,
+         .chain = chunks_.chain,
+         .filter_mask = are_encoded ? chunks_.filter_masks[i] : 0});
   return writes;
 }
 

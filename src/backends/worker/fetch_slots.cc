@@ -10,7 +10,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/fd_passing.h"
+#include "backends/worker/calls.h"
 
 namespace codecfs::worker {
 namespace {
@@ -60,10 +60,8 @@ Result<> FetchedMirror::request(const remote::ByteRange& range) {
       uint32_t expected = FetchSlots::free;
       if (!slot.state.compare_exchange_strong(expected, FetchSlots::taken)) continue;
       const FetchRequest request{number, range};
-      std::string message(1, 'f');
-      message.append(reinterpret_cast<const char*>(&request), sizeof request);
       Result<> result;
-      if (send_datagram(control_, message)) {
+      if (send_note(control_, {}, Note::fetch, request)) {
         while (slot.state == FetchSlots::taken) futex_wait(slot.state, FetchSlots::taken);
         if (slot.error != 0) result = fail(slot.error, "{}", slot.reason.data());
       } else {

@@ -11,6 +11,7 @@
 
 #include "backends/hdf5/wal/fetched_file.h"
 #include "base/result.h"
+#include "base/rpc/message.h"
 #include "base/shared_mirror.h"
 #include "base/unique_fd.h"
 #include "remote/range_plan.h"
@@ -35,7 +36,7 @@ std::shared_ptr<FetchSlots> map_fetch_slots(int fd);
 /// For the daemon: writes the result and wakes the waiting thread.
 void answer_fetch(FetchSlots& slots, uint32_t slot, const Result<>& result);
 
-/// The body of the request.
+/// Sent by Note::fetch.
 struct FetchRequest {
   uint64_t slot = 0;
   remote::ByteRange range;
@@ -60,3 +61,6 @@ class FetchedMirror final : public hdf5::FetchedFile {
 };
 
 }  // namespace codecfs::worker
+
+template <>
+inline constexpr bool codecfs::rpc::is_plain<codecfs::worker::FetchRequest> = true;

@@ -20,7 +20,6 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -33,7 +32,6 @@
 #include "backends/worker/calls.h"
 #include "backends/worker/fetch_slots.h"
 #include "backends/worker/library_damage.h"
-#include "backends/worker/wire.h"
 #include "base/fd_passing.h"
 #include "base/file_calls.h"
 #include "base/log.h"
@@ -42,7 +40,6 @@
 #include "base/sandbox.h"
 #include "base/shared_channel.h"
 #include "base/worker_process.h"
-#include "filters/plugins/codec_messages.h"
 #include "filters/plugins/plugins.h"
 #include "model/limits.h"
 
@@ -54,37 +51,33 @@ constexpr uint64_t kBytesPerSecond = uint64_t{20} << 20;  // lower bound for lib
 constexpr unsigned kSeconds = 2;
 constexpr unsigned kMaxSeconds = 60;
 constexpr unsigned kMaxFiles = 65'536;  // a virtual dataset may have thousands of sources
-constexpr size_t kLongestOrder = kLongestPlugin + 1;
-static_assert(kLongestOrder > PATH_MAX);
+static_assert(kLongestPlugin > PATH_MAX);
 
 constexpr size_t kLongestText = 4000;  // bytes
 
 int control_socket = -1;
+
+template <class... Values>
+bool tell(Note note, const Values&... values) {
+  return send_note(control_socket, {}, note, values...);
+}
 
 /// Tells the daemon which files are being written.
 class Forwarder final : public WritingObserver {
  public:
   void began(uint64_t id, int source, int log) override {
     const std::array fds{source, log};
-    (void)send_datagram(control_socket, with_number('w', id), std::span(fds).first(log < 0 ? 1 : 2));
+    (void)send_note(control_socket, std::span(fds).first(log < 0 ? 1 : 2), Note::began, id);
   }
-  void ended(uint64_t id) override { (void)send_datagram(control_socket, with_number('e', id)); }
-
-  static std::string with_number(char letter, uint64_t number) {
-    std::string text(1, letter);
-    text.append(reinterpret_cast<const char*>(&number), sizeof number);
-    return text;
-  }
+  void ended(uint64_t id) override { (void)tell(Note::ended, id); }
 };
 
 void forward_log(log::Level level, std::string_view text) {
-  std::string message{'l', static_cast<char>(level)};
-  message += text.substr(0, kLongestText);
-  (void)send_datagram(control_socket, message);
+  (void)tell(Note::log, level, text.substr(0, kLongestText));
 }
 
 void forward_progress(uint64_t id, const std::string& line) {
-  (void)send_datagram(control_socket, Forwarder::with_number('p', id) + line.substr(0, kLongestText));
+  (void)tell(Note::progress, id, std::string_view(line).substr(0, kLongestText));
 }
 
 /// The plugins that the daemon has accepted. It is asked for them when one is needed: this process searches nothing,
@@ -92,20 +85,17 @@ void forward_progress(uint64_t id, const std::string& line) {
 class AcceptedPlugins {
  public:
   std::vector<filters::AcceptedPlugin> ask() {
-    if (!send_datagram(control_socket, "q")) return {};
+    if (!tell(Note::plugins)) return {};
     UniqueLock lock(mutex_);
     while (!is_complete_) arrived_.wait(lock);
     return found_;
   }
-  void add(std::string_view order) {
-    filters::MessageReader reader(order);
+  void add(rpc::Decoder& in) {
     filters::AcceptedPlugin plugin;
-    plugin.path = reader.text();
-    std::string shown = reader.text();
-    plugin.description = reader.description();
-    plugin.description.path = std::move(shown);
+    in.get(plugin.path);
+    in.get(plugin.description);
     const LockGuard lock(mutex_);
-    if (reader.is_valid()) found_.push_back(std::move(plugin));
+    if (in.is_complete()) found_.push_back(std::move(plugin));
   }
   void complete() {
     const LockGuard lock(mutex_);
@@ -120,89 +110,25 @@ class AcceptedPlugins {
   bool is_complete_ CODECFS_GUARDED_BY(mutex_) = false;
 };
 
-// How the argument of a call is held while it runs.
-template <class T>
-struct Held {
-  using type = std::remove_cvref_t<T>;
-};
-template <>
-struct Held<std::string_view> {
-  using type = std::string;
-};
-template <class T>
-  requires(!std::is_same_v<T, std::byte>)
-struct Held<std::span<const T>> {
-  using type = std::vector<T>;
-};
-
-// Calls that only read metadata. Where libhdf5 reports damage in one, its memory may be damaged, too; H5Dread fails for
-// many other reasons.
-bool is_metadata(Call call) { return call <= Call::facts || call == Call::layout; }
-
-bool reports_progress(Call call) { return call == Call::set_filters || call == Call::encode_masked_chunks; }
-
-class Work {
+class Work final : public WorkerService {
  public:
   explicit Work(hdf5::IsolatedState state) : state_(std::move(state)) {}
 
-  void answer(Call call, Decoder& in, Encoder& out, CallState* progress) {
-    if (call == Call::open) return open(in, out);
-    if (!source_) return out.put(Result<>(fail(EIO, "the file is not open")));
-    switch (call) {
-      case Call::open: break;
-      case Call::list: return run(in, out, &Source::list);
-      case Call::unreadable_members: return run(in, out, &Source::unreadable_members);
-      case Call::overview: return run(in, out, &Source::overview);
-      case Call::find: return run(in, out, &Source::find);
-      case Call::group_attributes: return run(in, out, &Source::group_attributes);
-      case Call::link_notes: return run(in, out, &Source::link_notes);
-      case Call::dimensions: return run(in, out, &Source::dimensions);
-      case Call::variable: return run(in, out, &Source::variable);
-      case Call::variable_attributes: return run(in, out, &Source::variable_attributes);
-      case Call::left_out_attributes: return run(in, out, &Source::left_out_attributes);
-      case Call::missing_sources: return run(in, out, &Source::missing_sources);
-      case Call::facts: return run(in, out, &Source::facts);
-      case Call::locate: return run(in, out, &Source::locate);
-      case Call::stored_chunks: return run(in, out, &Source::stored_chunks);
-      case Call::fetch_chunk: return run(in, out, &Source::fetch_chunk);
-      case Call::read_stored: return run(in, out, &Source::read_stored);
-      case Call::stored_bytes: return run(in, out, &Source::stored_bytes);
-      case Call::places: return run(in, out, &hdf5::IsolatedSource::places);
-      case Call::fetch_encoded: return run(in, out, &hdf5::IsolatedSource::fetch_encoded);
-      case Call::layout: return run(in, out, &hdf5::IsolatedSource::layout);
-      case Call::summaries: return summaries(in, out);
-      case Call::variable_writable: return run(in, out, &Source::variable_writable);
-      case Call::write_chunk: return run(in, out, &Source::write_chunk);
-      case Call::write_stored: return run(in, out, &Source::write_stored);
-      case Call::write_encoded: return run(in, out, &hdf5::IsolatedSource::write_encoded);
-      case Call::write_many: return run(in, out, &hdf5::IsolatedSource::write_many);
-      case Call::remove_chunk: return run(in, out, &Source::remove_chunk);
-      case Call::seal: return run(in, out, &hdf5::IsolatedSource::seal);
-      case Call::begin_writing_to: return run(in, out, &Source::begin_writing_to);
-      case Call::change_in_bulk: return run(in, out, &Source::change_in_bulk);
-      case Call::make_group: return edit(in, out, &Source::make_group);
-      case Call::define_dimensions: return edit(in, out, &Source::define_dimensions);
-      case Call::make_variable: return edit(in, out, &Source::make_variable);
-      case Call::make_link: return edit(in, out, &Source::make_link);
-      case Call::restore_link: return edit(in, out, &Source::restore_link);
-      case Call::remove: return edit(in, out, &Source::remove);
-      case Call::rename: return edit(in, out, &Source::rename);
-      case Call::set_attributes: return edit(in, out, &Source::set_attributes);
-      case Call::set_dimensions: return edit(in, out, &Source::set_dimensions);
-      case Call::set_metadata: return edit(in, out, &Source::set_metadata);
-      case Call::resize: return edit(in, out, &Source::resize);
-      case Call::set_filters: return set_filters(in, out, progress);
-      case Call::encode_masked_chunks: return encode_masked_chunks(in, out, progress);
-      case Call::reclaimable_bytes: return out.put(Result<uint64_t>(source_->reclaimable_bytes()));
-      case Call::commit: return run(in, out, &Source::commit);
-      case Call::commit_at_interval: return run(in, out, &Source::commit_at_interval);
-      case Call::relocate_log: return run(in, out, &Source::relocate_log);
-      case Call::finish: return run(in, out, &Source::finish);
-    }
-    out.put(Result<>(fail(EPROTO, "there is no such call")));
+  void answer(Call call, rpc::Decoder& in, rpc::Encoder& out, CallState* state) {
+    const bool is_known = Calls::visit(static_cast<uint32_t>(call), [&]<class Row>() {
+      if constexpr (std::is_same_v<rpc::ClassOf<Row::function>, WorkerService>)
+        rpc::serve<Row::function>(in, out, *this);
+      else if (!source_)
+        out.put(Result<>(fail(EIO, "the file is not open")));
+      else if (!Row::kind.is_edit || !source_->begin_edit(in.get<uint64_t>()))
+        serve_source<Row::function>(in, out, state);
+      else
+        answer_made_edit<rpc::ValueOf<Row::function>>(in, out);
+    });
+    if (!is_known) out.put(Result<>(fail(EPROTO, "there is no such call")));
   }
   /// Of processor time, for each object and for each chunk.
-  [[nodiscard]] unsigned seconds(Call call) const { return call < Call::set_filters ? seconds_.load() : kMaxSeconds; }
+  [[nodiscard]] unsigned seconds(const CallKind& kind) const { return kind.takes_long ? kMaxSeconds : seconds_.load(); }
   // After open().
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] bool is_known_damage(uint64_t address) const { return damaged_.contains(address); }
@@ -212,75 +138,33 @@ class Work {
     std::optional<std::string> newer;
     const bool is_about_version = reports.reason().contains("version");
     if (source_ && reports.address() != 0 && is_about_version) newer = source_->newer_form(reports.address());
-    (void)send_datagram(control_socket, Forwarder::with_number(newer ? 'v' : 'd', reports.address()) +
-                                            newer.value_or(reports.reason()).substr(0, kLongestText));
+    const std::string text = newer.value_or(reports.reason()).substr(0, kLongestText);
+    (void)tell(newer ? Note::newer : Note::damage, reports.address(), text);
   }
 
- private:
-  void open(Decoder& in, Encoder& out) {
-    bool may_write = false;
-    std::vector<uint64_t> addresses;
-    std::vector<uint64_t> codes;
-    std::vector<std::string> reasons;
-    std::array<uint64_t, 4> beside{};
-    in.get(path_);
-    for (uint64_t& number : beside) in.get(number);
-    in.get(may_write);
-    in.get(state_.latest);
-    in.get(addresses);
-    in.get(codes);
-    in.get(reasons);
-    if (in.failed() || addresses.size() != codes.size() || addresses.size() != reasons.size() || source_)
-      return out.put(Result<>(fail(EPROTO, "open")));
-    for (size_t i = 0; i < addresses.size(); ++i)
-      state_.damaged.emplace(addresses[i], Error{static_cast<int>(codes[i]), reasons[i]});
-    damaged_ = {addresses.begin(), addresses.end()};
-    hdf5::note_without_logs({beside[0], beside[1], static_cast<int64_t>(beside[2]), static_cast<int64_t>(beside[3])});
-    auto opened = hdf5::open_isolated(path_, may_write, std::move(state_));
+  Result<Opened> open(const OpenRequest& request) override {
+    if (source_) return fail(EPROTO, "it is open");
+    path_ = request.path;
+    state_.latest = request.latest;
+    for (const auto& [address, error] : request.damaged) {
+      state_.damaged.emplace(address, error);
+      damaged_.insert(address);
+    }
+    hdf5::note_without_logs(request.beside);
+    auto opened = hdf5::open_isolated(path_, request.may_write, std::move(state_));
     if (!opened) {
       is_newer_ = opened.error().code == kNewerFormat;
-      return out.put(Result<>(pass_on(opened)));
+      return pass_on(opened);
     }
     source_ = *std::move(opened);
     const auto size = static_cast<uint64_t>(source_->status().st_size);
     const uint64_t most_metadata = size / 8;
     seconds_ = static_cast<unsigned>(std::min<uint64_t>(kSeconds + most_metadata / kBytesPerSecond, kMaxSeconds));
-    out.put(Result<>());
-    out.put(source_->format());
-    out.put(source_->status());
-    out.put(source_->root());
-    out.put(source_->writable());
+    return Opened{source_->format(), source_->status(), source_->root(), source_->writable()};
   }
 
-  template <class Class, class R, class... A>
-  void run(Decoder& in, Encoder& out, R (Class::*method)(A...)) {
-    std::tuple<typename Held<std::remove_cvref_t<A>>::type...> arguments;
-    std::apply([&](auto&... argument) { (in.get(argument), ...); }, arguments);
-    if (in.failed()) return out.put(Result<>(fail(EPROTO, "wrong arguments")));
-    out.put(std::apply([&](auto&... argument) { return (source_.get()->*method)(argument...); }, arguments));
-  }
-
-  // A change that was made by a process that was killed before it could say so is not made again.
-  template <class Class, class R, class... A>
-  void edit(Decoder& in, Encoder& out, R (Class::*method)(A...)) {
-    uint64_t number = 0;
-    in.get(number);
-    if (!source_->begin_edit(number)) return run(in, out, method);
-    if constexpr (std::is_same_v<R, Result<Entry>>) {
-      ObjectId group = 0;
-      std::string name;
-      in.get(group);
-      in.get(name);
-      out.put(source_->find(group, name));
-    } else {
-      out.put(Result<>());
-    }
-  }
-
-  void summaries(Decoder& in, Encoder& out) {
-    std::vector<ObjectId> variables;
-    in.get(variables);
-    if (in.failed()) return out.put(Result<>(fail(EPROTO, "wrong arguments")));
+  Result<std::vector<VariableSummary>> summaries(std::span<const ObjectId> variables) override {
+    if (!source_) return fail(EIO, "the file is not open");
     std::vector<VariableSummary> all;
     for (const ObjectId variable : variables) {
       std::optional<VariableSummary> quick;
@@ -288,49 +172,45 @@ class Work {
         const DamageReports reports(true);
         quick = source_->quick_summary(variable);
         if (!quick) (void)source_->facts(variable);
-        if (hdf5::has_fetch_failure()) return;  // the caller answers with it
+        if (hdf5::has_fetch_failure()) return all;  // the caller answers with the failure
         if (reports.any() && reports.address() != 0) end_by_damage(reports);
-        if (reports.any()) return out.put(Result<>(fail(EIO, "{}", reports.reason())));
+        if (reports.any()) return fail(EIO, "{}", reports.reason());
       }
       // Not under DamageReports: where only the index of chunks is damaged, the rest of the variable can be read.
       all.push_back(quick ? *std::move(quick) : summarize(*source_, variable));
     }
-    out.put(Result<std::vector<VariableSummary>>(std::move(all)));
+    return all;
+  }
+
+ private:
+  template <auto function>
+  void serve_source(rpc::Decoder& in, rpc::Encoder& out, CallState* state) {
+    Progress progress;
+    if (rpc::has_own_arguments<function> && state != nullptr)
+      progress.cancelled = [&] {
+        state->done = progress.done.load();
+        state->total = progress.total.load();
+        return state->cancelled != 0;
+      };
+    rpc::serve<function>(in, out, *source_, progress);
+    if (progress.cancelled) (void)progress.cancelled();
+  }
+
+  // A change that was made by a process that was killed before it could say so is not made again.
+  template <class Value>
+  void answer_made_edit(rpc::Decoder& in, rpc::Encoder& out) {
+    if constexpr (std::is_same_v<Value, Entry>) {
+      const auto group = in.get<ObjectId>();
+      out.put(source_->find(group, in.get<std::string_view>()));
+    } else {
+      out.put(Result<>());
+    }
   }
 
   // The daemon repeats the call without the object.
   [[noreturn]] void end_by_damage(const DamageReports& reports) const {
     forward(reports);
     ::_exit(0);
-  }
-
-  void set_filters(Decoder& in, Encoder& out, CallState* state) {
-    ObjectId variable = 0;
-    std::vector<FilterStage> chain;
-    in.get(variable);
-    in.get(chain);
-    run_with_progress(in, out, state,
-                      [&](Progress& progress) { return source_->set_filters(variable, chain, progress); });
-  }
-
-  void encode_masked_chunks(Decoder& in, Encoder& out, CallState* state) {
-    ObjectId variable = 0;
-    in.get(variable);
-    run_with_progress(in, out, state,
-                      [&](Progress& progress) { return source_->encode_masked_chunks(variable, progress); });
-  }
-
-  template <class Change>
-  static void run_with_progress(const Decoder& in, Encoder& out, CallState* state, const Change& change) {
-    if (in.failed() || state == nullptr) return out.put(Result<>(fail(EPROTO, "wrong arguments")));
-    Progress progress;
-    progress.cancelled = [&] {
-      state->done = progress.done.load();
-      state->total = progress.total.load();
-      return state->cancelled != 0;
-    };
-    out.put(change(progress));
-    (void)progress.cancelled();
   }
 
   std::string path_;
@@ -345,12 +225,13 @@ void serve(Work& work, Channel channel, uint32_t number) {
   if (CallState* const state = channel.state()) state->thread = static_cast<uint32_t>(::syscall(SYS_gettid));
   while (const auto request = channel.receive()) {
     CallState* const state = channel.state();  // receiving and sending may have moved it
-    const auto call = static_cast<Call>(request->kind);
-    begin_step(number, work.seconds(call), reports_progress(call) && state != nullptr ? &state->done : nullptr);
-    Encoder out;
-    DamageReports reports(is_metadata(call));
+    const Call call{request->kind};
+    const CallKind& kind = kind_of(call);
+    begin_step(number, work.seconds(kind), kind.takes_long && state != nullptr ? &state->done : nullptr);
+    rpc::Encoder out;
+    DamageReports reports(kind.is_metadata);
     try {
-      Decoder in(request->head, request->bulk);
+      rpc::Decoder in(request->head, request->bulk);
       work.answer(call, in, out, state);
     } catch (const std::bad_alloc&) {
       end_out_of_memory();
@@ -372,7 +253,8 @@ void serve(Work& work, Channel channel, uint32_t number) {
       // libhdf5's memory may be damaged, and so the answer. The daemon repeats the call without the object. If it was
       // without it already, there is no better answer.
       if (reports.address() != 0 && !work.is_known_damage(reports.address())) ::_exit(0);
-      if (call == Call::open && reports.address() == 0 && !work.is_newer()) {  // the next process would find the same
+      // The next process would find the same.
+      if (call == call_of<&WorkerService::open> && reports.address() == 0 && !work.is_newer()) {
         out = {};
         out.put(Result<>(fail(EIO, "{} cannot be opened as HDF5: {}", work.path(), reports.reason())));
       }
@@ -394,11 +276,9 @@ bool begin_sandbox(const std::string& directory) {
   ::tzset();  // reads its file
   Result<FileCallEnds> ends = FileCallEnds::open();
   FileSandbox sandbox = enter_file_sandbox(kMaxFiles, ends.has_value());
-  std::string message(1, 'n');
-  message.append(reinterpret_cast<const char*>(&sandbox.parts), sizeof sandbox.parts);
-  if (!sandbox.listener) return send_datagram(control_socket, message);
-  return send_datagram(control_socket, message,
-                       std::array{sandbox.listener.get(), ends->memory.get(), ends->process.get()});
+  if (!sandbox.listener) return tell(Note::started, sandbox.parts);
+  const std::array fds{sandbox.listener.get(), ends->memory.get(), ends->process.get()};
+  return send_note(control_socket, fds, Note::started, sandbox.parts);
 }
 
 }  // namespace
@@ -423,11 +303,13 @@ void run_hdf5_worker(int control) {
   bool is_in_sandbox = false;
   Work* work = nullptr;  // never destroyed
   for (uint32_t channels = 0;;) {
-    Datagram order = receive_datagram(control, kLongestOrder);
+    Datagram order = receive_datagram(control, kLongestPlugin);
     if (order.bytes.empty()) return;
-    if (order.bytes[0] == 's' && !std::exchange(is_in_sandbox, true)) {
-      if (!begin_sandbox(order.bytes.substr(1))) return;
-    } else if (order.bytes[0] == 'i' && (order.fds.size() == 2 || order.fds.size() == 5) && work == nullptr) {
+    rpc::Decoder in(order.bytes);
+    const auto note = in.get<Note>();
+    if (note == Note::start && !std::exchange(is_in_sandbox, true)) {
+      if (!begin_sandbox(in.get<std::string>())) return;
+    } else if (note == Note::file && (order.fds.size() == 2 || order.fds.size() == 5) && work == nullptr) {
       hdf5::IsolatedState state;
       if (order.fds.size() == 5) {
         auto mirror = SharedMirror::attach({std::move(order.fds[2]), std::move(order.fds[3])});
@@ -439,11 +321,11 @@ void run_hdf5_worker(int control) {
       state.journal = std::move(order.fds[1]);
       if (!state.shared || !is_in_sandbox) return;
       work = new Work(std::move(state));
-    } else if (order.bytes[0] == 'p') {
-      plugins.add(std::string_view(order.bytes).substr(1));
-    } else if (order.bytes[0] == 'e') {
+    } else if (note == Note::plugin) {
+      plugins.add(in);
+    } else if (note == Note::complete) {
       plugins.complete();
-    } else if (order.bytes[0] == 'c' && order.fds.size() == 2 && work != nullptr) {
+    } else if (note == Note::channel && order.fds.size() == 2 && work != nullptr) {
       Channel channel(std::move(order.fds[0]), std::move(order.fds[1]));
       begin_step(++channels, 0);  // the call that waits for this thread learns why it ends
       try {

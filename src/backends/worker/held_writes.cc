@@ -11,14 +11,13 @@ constexpr size_t kMaxWrites = 256;
 
 }  // namespace
 
-void HeldWrites::Write::put_in(Encoder& request) const {
-  request.put(variable);
-  request.put(chunk);
-  if (call == Call::write_encoded) {
-    request.put(chain);
-    request.put(filter_mask);
-  }
-  request.put(bytes);
+void HeldWrites::Write::put_in(rpc::Encoder& request) const {
+  if (call == call_of<&hdf5::IsolatedSource::write_encoded>)
+    rpc::put_arguments<&hdf5::IsolatedSource::write_encoded>(request, variable, chunk, chain, filter_mask, bytes);
+  else if (call == call_of<&Source::remove_chunk>)
+    rpc::put_arguments<&Source::remove_chunk>(request, variable, chunk);
+  else  // or write_stored(), which has the same
+    rpc::put_arguments<&Source::write_chunk>(request, variable, chunk, bytes);
 }
 
 Result<uint64_t> HeldWrites::add(Write write, uint64_t losses) {

@@ -13,7 +13,6 @@
 
 #include "backends/api/object.h"
 #include "backends/worker/calls.h"
-#include "backends/worker/wire.h"
 #include "base/buffer.h"
 #include "base/mutex.h"
 #include "base/result.h"
@@ -24,17 +23,17 @@ class HeldWrites {
  public:
   static constexpr size_t kSmall = size_t{1} << 20;  // bytes of a change
   struct Write {
-    Call call = Call::write_chunk;
+    Call call = call_of<&Source::write_chunk>;
     ObjectId variable = 0;
     uint64_t chunk = 0;
     Bytes bytes;
     std::shared_ptr<const Buffer> owner{};  // of `bytes`; may be null
-    // For Call::write_encoded.
+    // For IsolatedSource::write_encoded().
     std::vector<FilterStage> chain{};
     uint32_t filter_mask = 0;
 
     /// The arguments of the call.
-    void put_in(Encoder& request) const;
+    void put_in(rpc::Encoder& request) const;
   };
   struct Held {
     uint64_t number = 0;

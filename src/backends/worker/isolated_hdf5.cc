@@ -27,6 +27,8 @@ namespace codecfs {
 namespace worker {
 namespace {
 
+using hdf5::IsolatedSource;
+
 constexpr size_t kKnownVariables = 4096;
 constexpr int kTries = 4;
 
@@ -40,7 +42,7 @@ class IsolatedHdf5 final : public Source {
     ranges_ = ranges;
     CODECFS_TRY(client_.open(twin));
     const auto fetch = [this](ObjectId variable, uint64_t first, uint64_t count) {
-      return client_.call<hdf5::StoredPlaces>(Call::places, variable, first, count);
+      return call<&IsolatedSource::places>(variable, first, count);
     };
     index_ = std::make_unique<ChunkIndex>(client_.shared(), fetch, std::move(ranges));
     return {};
@@ -66,40 +68,30 @@ class IsolatedHdf5 final : public Source {
 
   // --- reading the tree
 
-  Result<std::vector<Entry>> list(ObjectId group) override {
-    return client_.call<std::vector<Entry>>(Call::list, group);
-  }
+  Result<std::vector<Entry>> list(ObjectId group) override { return call<&Source::list>(group); }
   Result<std::vector<UnreadableMember>> unreadable_members(ObjectId group) override {
-    return client_.call<std::vector<UnreadableMember>>(Call::unreadable_members, group);
+    return call<&Source::unreadable_members>(group);
   }
-  Result<Members> overview(ObjectId group) override { return client_.call<Members>(Call::overview, group); }
-  Result<Entry> find(ObjectId group, std::string_view name) override {
-    return client_.call<Entry>(Call::find, group, name);
-  }
+  Result<Members> overview(ObjectId group) override { return call<&Source::overview>(group); }
+  Result<Entry> find(ObjectId group, std::string_view name) override { return call<&Source::find>(group, name); }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
-    return client_.call<std::vector<Attribute>>(Call::group_attributes, group);
+    return call<&Source::group_attributes>(group);
   }
-  Result<std::vector<Attribute>> link_notes(ObjectId group) override {
-    return client_.call<std::vector<Attribute>>(Call::link_notes, group);
-  }
-  Result<std::vector<GroupDimension>> dimensions(ObjectId group) override {
-    return client_.call<std::vector<GroupDimension>>(Call::dimensions, group);
-  }
-  Result<VariablePtr> variable(ObjectId id) override { return client_.call<VariablePtr>(Call::variable, id); }
+  Result<std::vector<Attribute>> link_notes(ObjectId group) override { return call<&Source::link_notes>(group); }
+  Result<std::vector<GroupDimension>> dimensions(ObjectId group) override { return call<&Source::dimensions>(group); }
+  Result<VariablePtr> variable(ObjectId id) override { return call<&Source::variable>(id); }
   Result<std::vector<Attribute>> variable_attributes(ObjectId id) override {
-    return client_.call<std::vector<Attribute>>(Call::variable_attributes, id);
+    return call<&Source::variable_attributes>(id);
   }
   Result<std::vector<LeftOutAttribute>> left_out_attributes(ObjectId id) override {
-    return client_.call<std::vector<LeftOutAttribute>>(Call::left_out_attributes, id);
+    return call<&Source::left_out_attributes>(id);
   }
-  Result<std::vector<std::string>> missing_sources(ObjectId id) override {
-    return client_.call<std::vector<std::string>>(Call::missing_sources, id);
-  }
-  Result<VariablePtr> facts(ObjectId id) override { return client_.call<VariablePtr>(Call::facts, id); }
+  Result<std::vector<std::string>> missing_sources(ObjectId id) override { return call<&Source::missing_sources>(id); }
+  Result<VariablePtr> facts(ObjectId id) override { return call<&Source::facts>(id); }
 
   std::vector<VariableSummary> summaries(std::span<const ObjectId> variables) override {
     bytes_.expect_indexes();
-    auto all = client_.call<std::vector<VariableSummary>>(Call::summaries, variables);
+    auto all = call<&WorkerService::summaries>(variables);
     if (all && all->size() == variables.size()) return *std::move(all);
     return Source::summaries(variables);  // one of them makes the call fail: find out which one
   }
@@ -118,7 +110,7 @@ class IsolatedHdf5 final : public Source {
   }
   Result<std::vector<uint64_t>> stored_chunks(ObjectId id, uint64_t from, size_t limit) override {
     bytes_.expect_indexes();
-    return client_.call<std::vector<uint64_t>>(Call::stored_chunks, id, from, limit);
+    return call<&Source::stored_chunks>(id, from, limit);
   }
   Result<DecodedChunk> fetch_chunk(ObjectId id, uint64_t number) override;
   Result<std::optional<Buffer>> read_part(ObjectId id, uint64_t number, uint64_t offset, uint64_t size) override;
@@ -145,13 +137,13 @@ class IsolatedHdf5 final : public Source {
   Result<> variable_writable(ObjectId id) override {
     const uint64_t present = changes_;
     if (const auto known = writable_.get(id); known && *known == present) return {};
-    CODECFS_TRY(client_.call<void>(Call::variable_writable, id));
+    CODECFS_TRY(call<&Source::variable_writable>(id));
     writable_.put(id, std::make_shared<const uint64_t>(present));
     return {};
   }
   Result<> begin_writing_to(ObjectId id) override {
     if (begun_.load(std::memory_order_relaxed)) return {};
-    CODECFS_TRY(client_.call<void>(Call::begin_writing_to, id));
+    CODECFS_TRY(call<&Source::begin_writing_to>(id));
     client_.set_writing();
     begun_ = true;
     return {};
@@ -159,14 +151,14 @@ class IsolatedHdf5 final : public Source {
   Result<> write_chunk(ObjectId id, uint64_t number, Bytes chunk) override {
     CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.for_writing(id, changes_));
     if (!known || known->second.facts().chunk_bytes != chunk.size())
-      return write<void>({.call = Call::write_chunk, .variable = id, .chunk = number, .bytes = chunk});
+      return write<void>({.call = call_of<&Source::write_chunk>, .variable = id, .chunk = number, .bytes = chunk});
     const auto& [name, layout] = *known;
     auto encoded = layout.encode(chunk);
     if (!encoded)
       return fail(encoded.error().code, "{}: chunk {}: {}", name, layout.facts().grid.name_of(number),
                   encoded.error().reason);
     const auto bytes = std::make_shared<const Buffer>(std::move(encoded->bytes));
-    CODECFS_ASSIGN(const bool is_made, write<bool>({.call = Call::write_encoded,
+    CODECFS_ASSIGN(const bool is_made, write<bool>({.call = call_of<&IsolatedSource::write_encoded>,
                                                     .variable = id,
                                                     .chunk = number,
                                                     .bytes = bytes->bytes(),
@@ -174,15 +166,15 @@ class IsolatedHdf5 final : public Source {
                                                     .chain = layout.facts().filters,
                                                     .filter_mask = encoded->filter_mask}));
     if (is_made) return {};
-    return write<void>({.call = Call::write_chunk, .variable = id, .chunk = number, .bytes = chunk});
+    return write<void>({.call = call_of<&Source::write_chunk>, .variable = id, .chunk = number, .bytes = chunk});
   }
   bool writes_together(ObjectId) override { return true; }
   Result<uint64_t> write_chunks(ObjectId id, std::span<const NumberedChunk> chunks) override;
   Result<bool> write_stored(ObjectId id, uint64_t number, Bytes stored) override {
-    return write<bool>({.call = Call::write_stored, .variable = id, .chunk = number, .bytes = stored});
+    return write<bool>({.call = call_of<&Source::write_stored>, .variable = id, .chunk = number, .bytes = stored});
   }
   Result<> remove_chunk(ObjectId id, uint64_t number) override {
-    return write<void>({.call = Call::remove_chunk, .variable = id, .chunk = number, .bytes = {}});
+    return write<void>({.call = call_of<&Source::remove_chunk>, .variable = id, .chunk = number, .bytes = {}});
   }
 
   // --- changes of the tree and of metadata
@@ -191,76 +183,79 @@ class IsolatedHdf5 final : public Source {
     CODECFS_TRY(begin_writing_to(0));
     client_.forbid_restart();
     is_bulk_ = true;
-    return client_.call<void>(Call::change_in_bulk);
+    return call<&Source::change_in_bulk>();
   }
   Result<Entry> make_group(ObjectId group, std::string_view name) override {
-    return edit<Entry>(Call::make_group, group, name);
+    return edit<&Source::make_group>(group, name);
   }
   Result<> define_dimensions(ObjectId group, std::span<const GroupDimension> dimensions) override {
-    return edit<void>(Call::define_dimensions, group, dimensions);
+    return edit<&Source::define_dimensions>(group, dimensions);
   }
   Result<Entry> make_variable(ObjectId group, std::string_view name, const Variable& variable) override {
-    return edit<Entry>(Call::make_variable, group, name, variable);
+    return edit<&Source::make_variable>(group, name, variable);
   }
   Result<Entry> make_link(ObjectId group, std::string_view name, std::string_view target) override {
-    return edit<Entry>(Call::make_link, group, name, target);
+    return edit<&Source::make_link>(group, name, target);
   }
   Result<> restore_link(ObjectId group, std::string_view name, std::string_view note) override {
-    return edit<void>(Call::restore_link, group, name, note);
+    return edit<&Source::restore_link>(group, name, note);
   }
-  Result<> remove(ObjectId group, std::string_view name) override { return edit<void>(Call::remove, group, name); }
+  Result<> remove(ObjectId group, std::string_view name) override { return edit<&Source::remove>(group, name); }
   Result<> rename(ObjectId from, std::string_view name, ObjectId to, std::string_view new_name) override {
-    return edit<void>(Call::rename, from, name, to, new_name);
+    return edit<&Source::rename>(from, name, to, new_name);
   }
   Result<> set_attributes(ObjectId id, std::span<const Attribute> set, std::span<const std::string> remove) override {
-    return edit<void>(Call::set_attributes, id, set, remove);
+    return edit<&Source::set_attributes>(id, set, remove);
   }
   Result<> set_dimensions(ObjectId id, std::span<const std::string> names) override {
-    return edit<void>(Call::set_dimensions, id, names);
+    return edit<&Source::set_dimensions>(id, names);
   }
   Result<> set_metadata(ObjectId id, std::span<const std::string> dimensions, std::span<const Attribute> set,
                         std::span<const std::string> remove) override {
-    return edit<void>(Call::set_metadata, id, dimensions, set, remove);
+    return edit<&Source::set_metadata>(id, dimensions, set, remove);
   }
-  Result<> resize(ObjectId id, std::span<const uint64_t> shape) override { return edit<void>(Call::resize, id, shape); }
+  Result<> resize(ObjectId id, std::span<const uint64_t> shape) override { return edit<&Source::resize>(id, shape); }
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress) override {
     CODECFS_TRY(begin_writing_to(id));
     CODECFS_TRY(seal());
     const Change change(*this);
-    return client_.call_with_progress<void>(Call::set_filters, &progress, id, chain);
+    return call<&Source::set_filters>(id, chain, progress);
   }
   Result<> encode_masked_chunks(ObjectId id, Progress& progress) override {
     CODECFS_TRY(begin_writing_to(id));
     CODECFS_TRY(seal());
     const Change change(*this);
-    return client_.call_with_progress<void>(Call::encode_masked_chunks, &progress, id);
+    return call<&Source::encode_masked_chunks>(id, progress);
   }
 
   // --- commits and the log
 
-  uint64_t reclaimable_bytes() override {
-    return client_.call<uint64_t>(Call::reclaimable_bytes).value_or(uint64_t{0});
-  }
+  uint64_t reclaimable_bytes() override { return call<&Source::reclaimable_bytes>().value_or(uint64_t{0}); }
   Result<> commit() override {
     if (!begun_) return {};
-    CODECFS_TRY(client_.call<void>(Call::begin_writing_to, ObjectId{0}));  // of a new process: recovers the log
-    return seal_with<void>(Call::commit);
+    CODECFS_TRY(call<&Source::begin_writing_to>(ObjectId{0}));  // of a new process: recovers the log
+    return seal_with<&Source::commit>();
   }
   Result<bool> commit_at_interval() override {
     if (!begun_) return true;
-    return seal_with<bool>(Call::commit_at_interval);
+    return seal_with<&Source::commit_at_interval>();
   }
-  Result<> relocate_log() override { return begun_ ? client_.call<void>(Call::relocate_log) : Result<>(); }
+  Result<> relocate_log() override { return begun_ ? call<&Source::relocate_log>() : Result<>(); }
   void release_idle(std::chrono::seconds unused_for) override {
     (void)relocate_log();  // the next commit reports an error
     worker::StartedAhead::instance().end_unused(unused_for);
     if (!begun_) client_.end_unused(unused_for);
   }
   [[nodiscard]] bool is_deleted() override { return begun_ && hdf5::has_no_name(client_.fd().get()); }
-  Result<> finish() override { return begun_ ? seal_with<void>(Call::finish) : Result<>(); }
+  Result<> finish() override { return begun_ ? seal_with<&Source::finish>() : Result<>(); }
 
  private:
   using Kind = hdf5::StoredPlace::Kind;
+
+  template <auto function, class... Arguments>
+  Result<rpc::ValueOf<function>> call(Arguments&&... arguments) {
+    return client_.call<function>(arguments...);
+  }
 
   /// During its lifetime, what is known of chunks and variables is not valid.
   class Change {
@@ -283,7 +278,7 @@ class IsolatedHdf5 final : public Source {
 
   template <class R>
   Result<R> make(const HeldWrites::Write& write) {
-    Encoder request;
+    rpc::Encoder request;
     write.put_in(request);
     return client_.call_encoded<R>(write.call, request);
   }
@@ -316,17 +311,17 @@ class IsolatedHdf5 final : public Source {
       if (round == kTries) return fail(EIO, "{}: other changes fail again and again", client_.path());
     }
   }
-  Result<> seal() { return seal_with<void>(Call::seal); }
+  Result<> seal() { return seal_with<&IsolatedSource::seal>(); }
 
   /// By a call that seals. If its process is killed, the next one has made the changes again before it repeats the
   /// call.
-  template <class R>
-  Result<R> seal_with(Call call) {
+  template <auto function>
+  Result<rpc::ValueOf<function>> seal_with() {
     const std::atomic<uint64_t>& losses = client_.shared().losses;
     for (int round = 1;; ++round) {
       const std::vector<HeldWrites::Held> confirmed = held_.confirmed();
-      if (call == Call::seal && confirmed.empty()) return Result<R>();
-      Result<R> done = client_.call<R>(call);
+      if (call_of<function> == call_of<&IsolatedSource::seal> && confirmed.empty()) return {};
+      auto done = call<function>();
       if (!done) return done;
       const uint64_t present = losses;
       bool is_complete = true;
@@ -349,13 +344,13 @@ class IsolatedHdf5 final : public Source {
     }
   }
 
-  template <class R, class... Arguments>
-  Result<R> edit(Call call, const Arguments&... arguments) {
+  template <auto function, class... Arguments>
+  Result<rpc::ValueOf<function>> edit(const Arguments&... arguments) {
     CODECFS_TRY(begin_writing_to(0));
     if (!is_bulk_) CODECFS_TRY(seal());
     const LockGuard one(edit_mutex_);
     const Change change(*this);
-    Result<R> done = client_.call<R>(call, ++edits_, arguments...);
+    auto done = client_.edit<function>(++edits_, arguments...);
     if (!done) (void)seal();  // it may have undone changes of chunks
     return done;
   }
@@ -397,7 +392,7 @@ Result<uint64_t> IsolatedHdf5::write_chunks(ObjectId id, std::span<const Numbere
   }
   const Result<uint64_t> made = [&] {
     const LockGuard one(batch_mutex_);
-    return client_.call<uint64_t>(Call::write_many, id, batch.chunks(), batch.bytes());
+    return call<&IsolatedSource::write_many>(id, batch.chunks(), batch.bytes());
   }();
   bool must_seal = false;
   for (size_t i = 0; i < held.size(); ++i) {
@@ -441,7 +436,7 @@ Result<std::optional<Buffer>> IsolatedHdf5::read_stored(ObjectId id, uint64_t nu
                   "machine");
     }
   }
-  return client_.call<std::optional<Buffer>>(Call::read_stored, id, number);
+  return call<&Source::read_stored>(id, number);
 }
 
 /// Whether the bytes decode to the chunk as it is shown: at the edge, only the part in the array may be stored.
@@ -520,7 +515,7 @@ Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
     // One that is read by the process may be of a later layout than its place.
     std::optional<hdf5::FetchedChunk> fetched;
     if (kind == Kind::elsewhere) {
-      CODECFS_ASSIGN(fetched, client_.call<std::optional<hdf5::FetchedChunk>>(Call::fetch_encoded, id, number));
+      CODECFS_ASSIGN(fetched, call<&IsolatedSource::fetch_encoded>(id, number));
       if (!fetched) break;
     }
     CODECFS_ASSIGN(const KnownLayouts::Pointer known, layouts_.numbered(id, fetched ? fetched->layout : found.layout));
@@ -544,7 +539,7 @@ Result<DecodedChunk> IsolatedHdf5::fetch_chunk(ObjectId id, uint64_t number) {
     if (!decoded) return say_where(decoded.error());
     return DecodedChunk{*std::move(decoded), size};
   }
-  return client_.call<DecodedChunk>(Call::fetch_chunk, id, number);
+  return call<&Source::fetch_chunk>(id, number);
 }
 
 }  // namespace

@@ -3,8 +3,7 @@
 namespace codecfs::worker {
 
 Result<KnownLayouts::Present> KnownLayouts::ask(ObjectId variable) {
-  CODECFS_ASSIGN(hdf5::IsolatedSource::Layout found,
-                 client_.call<hdf5::IsolatedSource::Layout>(Call::layout, variable));
+  CODECFS_ASSIGN(hdf5::IsolatedSource::Layout found, client_.call<&hdf5::IsolatedSource::layout>(variable));
   const Pointer made = std::make_shared<const Named>(std::move(found.name), hdf5::ChunkLayout(std::move(found.facts)));
   layouts_.put(found.number, made);
   return Present{found.number, found.is_direct, made};

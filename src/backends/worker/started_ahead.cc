@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "backends/worker/calls.h"
 #include "backends/worker/hdf5_worker.h"
-#include "base/fd_passing.h"
 
 namespace codecfs::worker {
 
@@ -15,7 +15,7 @@ StartedAhead& StartedAhead::instance() {
 /// Does not wait until it runs.
 Result<WorkerProcess> StartedAhead::start(const std::string& working_directory) {
   CODECFS_ASSIGN(WorkerProcess process, start_worker(run_hdf5_worker));
-  (void)send_datagram(process.control.get(), "s" + working_directory);  // its end is noticed later
+  (void)send_note(process.control.get(), {}, Note::start, working_directory);  // its end is noticed later
   return process;
 }
 

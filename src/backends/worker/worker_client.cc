@@ -31,27 +31,6 @@ constexpr size_t kMaxRefused = 4096;         // calls
 
 std::atomic<unsigned> clients = 0;
 
-std::string_view action(Call call) {
-  switch (call) {
-    case Call::open: return "when it opens";
-    case Call::list:
-    case Call::unreadable_members: return "when it lists";
-    case Call::find: return "when it searches a name in";
-    case Call::group_attributes: return "when it reads the attributes of";
-    case Call::locate:
-    case Call::places:
-    case Call::stored_chunks: return "in the chunk index of";
-    case Call::fetch_chunk:
-    case Call::fetch_encoded:
-    case Call::read_stored: return "when it reads a chunk of";
-    default: return call >= Call::write_chunk ? "when it changes" : "when it reads";
-  }
-}
-
-bool reads_chunks(Call call) {
-  return call == Call::fetch_chunk || call == Call::fetch_encoded || call == Call::read_stored;
-}
-
 UniqueFd make_memory(const char* name, uint64_t size) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC));
   if (fd && ::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) fd.reset();
@@ -78,7 +57,7 @@ std::unexpected<Error> fail_for_lack_of_threads(const std::string& path) {
               path);
 }
 
-std::string key_of(Call call, const Encoder& request) {
+std::string key_of(Call call, const rpc::Encoder& request) {
   std::string key(1, static_cast<char>(call));
   return key + request.head;
 }
@@ -213,51 +192,47 @@ Result<WorkerClient::SessionPtr> WorkerClient::start() {
     } else if (session->ended_in_library()) {
       if (++crashes > 1 || session->trace().end == WorkerTrace::kTooSlow)
         return fail(EIO, "libhdf5 {} when it opens {}", cause, path_);
-    } else if (!learn(session->trace().address, cause, Call::open) && ++crashes > 1) {
+    } else if (!learn(session->trace().address, cause, call_of<&WorkerService::open>) && ++crashes > 1) {
       return fail(EIO, "libhdf5 {} when it opens {}; the file is damaged", cause, path_);
     }
   }
 }
 
+namespace {
+
+/// EPIPE means that the process has ended.
+template <class R>
+Result<R> ask(WorkerSession& session, Channel& channel, Call call, const rpc::Encoder& request) {
+  CODECFS_TRY(channel.send(static_cast<uint32_t>(call), request.head, request.bulk));
+  (void)session.wait(channel, -1);
+  CODECFS_ASSIGN(const Channel::Message answer, channel.receive());
+  Result<R> done;
+  rpc::get_answer(rpc::Decoder(answer.head, answer.bulk), done);
+  if (!done && done.error().code == EPIPE) done.error().code = EIO;
+  return done;
+}
+
+}  // namespace
+
 // EPIPE if the process has ended.
 Result<> WorkerClient::open_in(WorkerSession& session) {
   CODECFS_ASSIGN(auto connection, session.connect());
-  std::vector<uint64_t> addresses;
-  std::vector<uint64_t> codes;
-  std::vector<std::string> reasons;
-  {
-    const LockGuard lock(mutex_);
-    for (const auto& [address, error] : damaged_) {
-      addresses.push_back(address);
-      codes.push_back(static_cast<uint64_t>(error.code));
-      reasons.push_back(error.reason);
-    }
-  }
-  Encoder request;
   // The file may have been moved meanwhile.
   std::error_code error;
   const auto present = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd_.get()), error);
-  const std::string path = error || object_ || opened_.format.empty() ? path_ : present.string();
-  const auto beside = object_ ? hdf5::DirectoryState() : hdf5::state_without_logs(path.substr(0, path.rfind('/') + 1));
-  request.put(path);
-  for (const uint64_t number : {beside.device, beside.inode}) request.put(number);
-  for (const int64_t number : {beside.seconds, beside.nanoseconds}) request.put(static_cast<uint64_t>(number));
-  request.put(may_write_);
-  request.put(latest_);
-  request.put(addresses);
-  request.put(codes);
-  request.put(reasons);
-  CODECFS_TRY(connection->channel.send(static_cast<uint32_t>(Call::open), request.head));
-  (void)session.wait(connection->channel, -1);
-  CODECFS_ASSIGN(const Channel::Message answer, connection->channel.receive());
-  Decoder in(answer.head, answer.bulk);
-  const Result<> done = in.get_result<void>();
-  if (!done) return done.error().code == EPIPE ? fail(EIO, "{}", done.error().reason) : done;
-  Opened opened;
-  in.get(opened.format);
-  in.get(opened.status);
-  in.get(opened.root);
-  opened.writable = in.get_result<void>();
+  OpenRequest request{.path = error || object_ || opened_.format.empty() ? path_ : present.string(),
+                      .beside = {},
+                      .may_write = may_write_,
+                      .latest = latest_,
+                      .damaged = {}};
+  if (!object_) request.beside = hdf5::state_without_logs(request.path.substr(0, request.path.rfind('/') + 1));
+  {
+    const LockGuard lock(mutex_);
+    request.damaged.assign(damaged_.begin(), damaged_.end());
+  }
+  rpc::Encoder arguments;
+  rpc::put_arguments<&WorkerService::open>(arguments, request);
+  CODECFS_ASSIGN(Opened opened, ask<Opened>(session, connection->channel, call_of<&WorkerService::open>, arguments));
   if (object_) {  // what was read of it changes the time of the mirror
     opened.status.st_mode = S_IFREG | 0444;
     opened.status.st_mtim = opened.status.st_ctim =
@@ -279,25 +254,17 @@ Result<> WorkerClient::open_in(WorkerSession& session) {
 
 // Recovers what the previous process has sealed in the log, and makes the changes again that it had not sealed.
 Result<> WorkerClient::continue_writing(WorkerSession& session, Channel& channel) {
-  const auto ask = [&](Call call, const Encoder& request) -> Result<> {
-    CODECFS_TRY(channel.send(static_cast<uint32_t>(call), request.head, request.bulk));
-    (void)session.wait(channel, -1);
-    CODECFS_ASSIGN(const Channel::Message answer, channel.receive());
-    const Result<> done = Decoder(answer.head, answer.bulk).get_result<void>();
-    // EPIPE means that this process has ended.
-    return !done && done.error().code == EPIPE ? fail(EIO, "{}", done.error().reason) : done;
-  };
-  Encoder begin;
-  begin.put(ObjectId{0});
-  if (const Result<> recovered = ask(Call::begin_writing_to, begin); !recovered) {
+  rpc::Encoder begin;
+  rpc::put_arguments<&Source::begin_writing_to>(begin, ObjectId{0});
+  if (const auto recovered = ask<void>(session, channel, call_of<&Source::begin_writing_to>, begin); !recovered) {
     if (recovered.error().code == EPIPE || !held_.is_empty()) return recovered;
     log::error("{}", recovered.error().reason);  // the next change tries again, and reports why it fails
     return {};
   }
   return held_.make_again([&](const HeldWrites::Write& write) -> Result<> {
-    Encoder request;
+    rpc::Encoder request;
     write.put_in(request);
-    Result<> made = ask(write.call, request);
+    Result<> made = ask<void>(session, channel, write.call, request);
     const int code = made ? 0 : made.error().code;
     return code == ENOENT || code == ESTALE ? Result<>() : made;  // the variable was removed meanwhile
   });
@@ -305,14 +272,16 @@ Result<> WorkerClient::continue_writing(WorkerSession& session, Channel& channel
 
 bool WorkerClient::learn(uint64_t address, const std::string& cause, Call call) {
   const uint64_t object = hdf5::object_of(address);
-  Error error{EIO, fmt::format("libhdf5 {} {} the object at {} of {}; the file is damaged", cause,
-                               object == address ? action(call) : "when it reads the attributes of", object, path_)};
+  Error error{EIO,
+              fmt::format("libhdf5 {} {} the object at {} of {}; the file is damaged", cause,
+                          object == address ? kind_of(call).action : "when it reads the attributes of", object, path_)};
   const LockGuard lock(mutex_);
   return remember(address, cause, std::move(error));
 }
 
 bool WorkerClient::learn_report(uint64_t address, const Error& report) {
-  if (report.code == EIO || address == 0) return learn(address, "finds damage (" + report.reason + ")", Call::facts);
+  if (report.code == EIO || address == 0)
+    return learn(address, "finds damage (" + report.reason + ")", call_of<&Source::facts>);
   const LockGuard lock(mutex_);
   return remember(address, "does not know a version", report);
 }
@@ -349,8 +318,8 @@ WorkerClient::State WorkerClient::state() {
   return {is_running ? running->trace().pid.load() : 0, started_, last_end_};
 }
 
-Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* progress,
-                                const std::function<void(Decoder)>& use) {
+Result<> WorkerClient::transact(Call call, const rpc::Encoder& request, Progress* progress,
+                                const std::function<void(rpc::Decoder)>& use) {
   const std::string key = key_of(call, request);
   latest_call_ = std::chrono::steady_clock::now();
   for (unsigned kills = 0, crashes = 0, objects = 0, reports = 0;;) {
@@ -402,8 +371,8 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
           }
           const std::string refusal = session->take_refusal(channel);
           // libhdf5 reads fill values in place of a missing file.
-          const bool is_refused = !refusal.empty() && reads_chunks(call);
-          if (!is_refused) use(Decoder(answer->head, answer->bulk));
+          const bool is_refused = !refusal.empty() && kind_of(call).reads_chunk;
+          if (!is_refused) use(rpc::Decoder(answer->head, answer->bulk));
           session->give_back(*std::move(connection));
           return is_refused ? Result<>(fail(EACCES, "{}", refusal)) : Result<>();
         }
@@ -430,8 +399,8 @@ Result<> WorkerClient::transact(Call call, const Encoder& request, Progress* pro
     const bool is_plugin = session->ended_in_library();
     const bool waits_again = is_plugin && session->trace().end == WorkerTrace::kTooSlow;
     if (++crashes < 2 && !waits_again) continue;
-    Error error{
-        EIO, fmt::format("libhdf5 {} {} {}{}", cause, action(call), path_, is_plugin ? "" : "; the file is damaged")};
+    Error error{EIO, fmt::format("libhdf5 {} {} {}{}", cause, kind_of(call).action, path_,
+                                 is_plugin ? "" : "; the file is damaged")};
     log::warning("{}", error.reason);
     const LockGuard lock(mutex_);
     if (refused_.size() < kMaxRefused && request.bulk.empty()) refused_.emplace(key, error);

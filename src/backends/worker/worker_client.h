@@ -27,9 +27,9 @@
 #include "backends/worker/calls.h"
 #include "backends/worker/file_broker.h"
 #include "backends/worker/held_writes.h"
-#include "backends/worker/wire.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "base/rpc/calls.h"
 #include "base/shared_channel.h"
 #include "base/unique_fd.h"
 #include "remote/object_file.h"
@@ -52,42 +52,33 @@ class WorkerClient {
   /// write, whose numbers of objects this one takes over.
   Result<> open(const WorkerClient* twin = nullptr);
   /// What the file said when it was opened.
-  struct Opened {
-    std::string format;
-    struct stat status{};
-    Entry root;
-    Result<> writable;
-  };
   [[nodiscard]] const Opened& opened() const { return opened_; }
   /// The file, for reading; of one in an object store, what is mirrored of it.
   [[nodiscard]] const UniqueFd& fd() const { return fd_; }
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] hdf5::SharedState& shared() const { return *shared_; }
 
-  /// EINTR: Interruption of the thread, if the file is in an object store.
-  template <class R, class... Arguments>
-  Result<R> call(Call call, const Arguments&... arguments) {
-    return call_with_progress<R>(call, nullptr, arguments...);
+  /// A call of the table (calls.h). EINTR: Interruption of the thread, if the file is in an object store.
+  template <auto function, class... Arguments>
+  Result<rpc::ValueOf<function>> call(Arguments&&... arguments) {
+    rpc::Encoder request;
+    rpc::put_arguments<function>(request, arguments...);
+    return call_encoded<rpc::ValueOf<function>>(call_of<function>, request, progress_in(arguments...));
   }
-  template <class R, class... Arguments>
-  Result<R> call_with_progress(Call call, Progress* progress, const Arguments&... arguments) {
-    Encoder request;
-    (request.put(arguments), ...);
-    return call_encoded<R>(call, request, progress);
+  /// The same of one with a number.
+  template <auto function, class... Arguments>
+  Result<rpc::ValueOf<function>> edit(uint64_t number, const Arguments&... arguments) {
+    rpc::Encoder request;
+    request.put(number);
+    rpc::put_arguments<function>(request, arguments...);
+    return call_encoded<rpc::ValueOf<function>>(call_of<function>, request);
   }
   /// The arguments as put into `request`.
   template <class R>
-  Result<R> call_encoded(Call call, const Encoder& request, Progress* progress = nullptr) {
-    // Not an optional Result: GCC 12 (-O2) moves that wrongly here, and its text is freed twice.
-    using Value = std::conditional_t<std::is_void_v<R>, bool, R>;
-    Value value{};
-    Error error{.code = 0, .reason = {}};
-    CODECFS_TRY(transact(call, request, progress, [&](Decoder in) { in.get_result<R>(value, error); }));
-    if (error.code != 0) return std::unexpected(std::move(error));
-    if constexpr (std::is_void_v<R>)
-      return {};
-    else
-      return value;
+  Result<R> call_encoded(Call call, const rpc::Encoder& request, Progress* progress = nullptr) {
+    Result<R> answer;
+    CODECFS_TRY(transact(call, request, progress, [&](rpc::Decoder in) { rpc::get_answer(in, answer); }));
+    return answer;
   }
   /// From now on each new process begins with acquiring the right to write, which recovers the log.
   void set_writing() { writing_ = true; }
@@ -109,7 +100,18 @@ class WorkerClient {
  private:
   using SessionPtr = std::shared_ptr<WorkerSession>;
 
-  Result<> transact(Call call, const Encoder& request, Progress* progress, const std::function<void(Decoder)>& use);
+  template <class... Arguments>
+  static Progress* progress_in(Arguments&... arguments) {
+    Progress* found = nullptr;
+    (
+        [&](auto& argument) {
+          if constexpr (std::is_same_v<decltype(argument), Progress&>) found = &argument;
+        }(arguments),
+        ...);
+    return found;
+  }
+  Result<> transact(Call call, const rpc::Encoder& request, Progress* progress,
+                    const std::function<void(rpc::Decoder)>& use);
   Result<SessionPtr> current();
   SessionPtr running_session();
   Result<SessionPtr> start() CODECFS_REQUIRES(starting_);

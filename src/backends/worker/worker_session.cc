@@ -6,19 +6,16 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "backends/api/newer_format.h"
 #include "backends/api/references.h"
 #include "backends/worker/calls.h"
 #include "backends/worker/started_ahead.h"
-#include "backends/worker/wire.h"
 #include "base/fd_passing.h"
 #include "base/log.h"
 #include "base/progress_reporter.h"
 #include "base/terminal_text.h"
-#include "filters/plugins/codec_messages.h"
 #include "filters/plugins/plugins.h"
 
 namespace codecfs::worker {
@@ -66,11 +63,11 @@ Result<std::shared_ptr<WorkerSession>> WorkerSession::start(const Inheritance& i
     session->object_ = inheritance.object;
     session->slots_ = map_fetch_slots(slots.get());
     if (!session->slots_) return fail_errno(errno, "cannot map shared memory");
-    (void)send_datagram(
-        control, "i",
-        std::array{inheritance.shared, inheritance.journal, mirror.content.get(), mirror.presence.get(), slots.get()});
+    const std::array fds{inheritance.shared, inheritance.journal, mirror.content.get(), mirror.presence.get(),
+                         slots.get()};
+    (void)send_note(control, fds, Note::file);
   } else {
-    (void)send_datagram(control, "i", std::array{inheritance.shared, inheritance.journal});
+    (void)send_note(control, std::array{inheritance.shared, inheritance.journal}, Note::file);
   }
   return session;
 }
@@ -90,7 +87,7 @@ Result<std::unique_ptr<WorkerSession::Connection>> WorkerSession::connect() {
   auto& [channel, other] = made;
   // The process counts its connections, too.
   auto connection = std::make_unique<Connection>(std::move(channel), ++connections_);
-  if (!send_datagram(process_.control.get(), "c", std::array{other.socket.get(), other.memory.get()}))
+  if (!send_note(process_.control.get(), std::array{other.socket.get(), other.memory.get()}, Note::channel))
     return fail(EPIPE, "the process has ended");
   return connection;
 }
@@ -173,11 +170,8 @@ bool WorkerSession::wait(const Channel& channel, int milliseconds) {
 }
 
 /// The process may ask for anything: what is not in the file is an error of its own.
-void WorkerSession::fetch(const std::string& message) {
-  FetchRequest request;
-  if (!object_ || message.size() != 1 + sizeof request) return;
-  std::memcpy(&request, message.data() + 1, sizeof request);
-  if (request.slot >= slots_->slots.size()) return;
+void WorkerSession::fetch(const FetchRequest& request) {
+  if (!object_ || request.slot >= slots_->slots.size()) return;
   const auto slot = static_cast<uint32_t>(request.slot);
   if (request.range.size > FetchedMirror::kMax)
     return answer_fetch(*slots_, slot, fail(EINVAL, "{} bytes are too many", request.range.size));
@@ -190,52 +184,66 @@ void WorkerSession::send_plugins() {
   constexpr size_t kMax = 128'000;  // bytes
   size_t sent = 0;
   for (const filters::AcceptedPlugin& plugin : filters::accepted_plugins()) {
-    filters::MessageWriter order;
-    order.text(plugin.path).text(plugin.description.path).description(plugin.description);
-    sent += order.bytes().size();
-    if (order.bytes().size() > kLongestPlugin || sent > kMax) {
+    const std::string note = note_of(Note::plugin, plugin.path, plugin.description);
+    sent += note.size();
+    if (note.size() > kLongestPlugin || sent > kMax) {
       log::warning("{} is not used by libhdf5: there are too many plugins", plugin.description.path);
       continue;
     }
-    (void)send_datagram(process_.control.get(), "p" + order.bytes());
+    (void)send_datagram(process_.control.get(), note);
   }
-  (void)send_datagram(process_.control.get(), "e");
+  (void)send_note(process_.control.get(), {}, Note::complete);
 }
 
+/// The process is not trusted: a note that is none is ignored.
 void WorkerSession::handle(const std::string& message, std::vector<UniqueFd> fds) {
-  const std::string_view text = message;
+  rpc::Decoder in(message);
+  const auto read = [&](auto&... values) {
+    (in.get(values), ...);
+    return in.is_complete();
+  };
+  SandboxParts parts = 0;
+  log::Level level{};
+  FetchRequest request;
   uint64_t number = 0;
-  if (text[0] == 'n') {
-    SandboxParts parts = 0;
-    if (is_in_sandbox_ || text.size() != 1 + sizeof parts) return;
-    std::memcpy(&parts, text.data() + 1, sizeof parts);
-    note_protections(parts);
-    if (fds.size() == 3)
-      file_calls_ = std::make_unique<FileCalls>(std::move(fds[0]), FileCallEnds{std::move(fds[1]), std::move(fds[2])});
-    is_in_sandbox_ = true;
-    return;
-  }
-  if (text[0] == 'f') return fetch(message);
-  if (text[0] == 'q') return send_plugins();
-  if (text[0] == 'l' && text.size() >= 2) {
-    const auto level = static_cast<uint8_t>(text[1]);
-    if (level <= static_cast<uint8_t>(log::Level::error))
-      log::write(static_cast<log::Level>(level), printable(text.substr(2)));
-    return;
-  }
-  if (text.size() < 1 + sizeof number) return;
-  std::memcpy(&number, text.data() + 1, sizeof number);
-  if (text[0] == 'w' && !fds.empty() && broker_.is_source(fds[0])) {
-    auto written = std::make_unique<WrittenSource>(fds[0].get());
-    if (fds.size() > 1) written->has_log(std::move(fds[1]));
-    written_[number] = std::move(written);
-  } else if (text[0] == 'e') {
-    written_.erase(number);
-  } else if (text[0] == 'p') {
-    ProgressReporter::show_remote(this, number, printable(text.substr(1 + sizeof number)));
-  } else if (text[0] == 'd' || text[0] == 'v') {
-    const Error report{text[0] == 'd' ? EIO : kNewerFormat, printable(text.substr(1 + sizeof number))};
-    reported_ = on_damage_(number, report) ? Damage::unknown : Damage::known;
+  std::string_view text;
+  switch (const auto note = in.get<Note>()) {
+    case Note::started:
+      if (is_in_sandbox_ || !read(parts)) return;
+      note_protections(parts);
+      if (fds.size() == 3)
+        file_calls_ =
+            std::make_unique<FileCalls>(std::move(fds[0]), FileCallEnds{std::move(fds[1]), std::move(fds[2])});
+      is_in_sandbox_ = true;
+      return;
+    case Note::log:
+      if (read(level, text)) log::write(level, printable(text));
+      return;
+    case Note::plugins: return send_plugins();
+    case Note::began:
+      if (read(number) && !fds.empty() && broker_.is_source(fds[0])) {
+        auto written = std::make_unique<WrittenSource>(fds[0].get());
+        if (fds.size() > 1) written->has_log(std::move(fds[1]));
+        written_[number] = std::move(written);
+      }
+      return;
+    case Note::ended:
+      if (read(number)) written_.erase(number);
+      return;
+    case Note::fetch:
+      if (read(request)) fetch(request);
+      return;
+    case Note::progress:
+      if (read(number, text)) ProgressReporter::show_remote(this, number, printable(text));
+      return;
+    case Note::damage:
+    case Note::newer:
+      if (read(number, text)) {
+        const Error report{note == Note::damage ? EIO : kNewerFormat, printable(text)};
+        reported_ = on_damage_(number, report) ? Damage::unknown : Damage::known;
+      }
+      return;
+    default: return;
   }
 }
 

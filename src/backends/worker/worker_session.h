@@ -88,7 +88,7 @@ class WorkerSession {
   void answer_file_calls();
   [[nodiscard]] int listener() const { return file_calls_ ? file_calls_->listener() : -1; }
   void take_late_answers() CODECFS_REQUIRES(mutex_);
-  void fetch(const std::string& message);
+  void fetch(const FetchRequest& request);
   void send_plugins() CODECFS_REQUIRES(control_mutex_);
   void handle(const std::string& message, std::vector<UniqueFd> fds) CODECFS_REQUIRES(control_mutex_);
 

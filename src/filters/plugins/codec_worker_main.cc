@@ -11,13 +11,17 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/fd_passing.h"
 #include "base/sandbox.h"
 #include "base/shared_channel.h"
 #include "base/worker_process.h"
-#include "filters/plugins/codec_messages.h"
+#include "filters/plugins/codec_calls.h"
 #include "filters/plugins/dataset_preparation.h"
 #include "filters/plugins/direct_calls.h"
 
@@ -39,94 +43,74 @@ void note_exit() {
   ::_exit(1);
 }
 
-class CodecWorker {
+class CodecWorker final : public CodecService {
  public:
   explicit CodecWorker(Channel& channel) : channel_(channel) {}
 
   /// False if it was the last request.
   bool serve(const Channel::Message& request) {
-    MessageReader arguments(request.head);
-    const RequestHead head = arguments.request_head();
+    rpc::Decoder in(request.head, request.bulk);
+    const auto head = in.get<RequestHead>();
     if (head.memory != 0 && head.memory != memory_) limit_memory(head.memory);
     memory_ = head.memory;
     begin_step(head.serial, head.seconds);
-    const auto task = static_cast<CodecTask>(request.kind);
-    FilteredBytes bulk;
-    const Result<MessageWriter> results = call(task, arguments, request.bulk, bulk);
+    rpc::Encoder out;
+    call(request.kind, in, out);
     end_step();
-    MessageWriter answer;
-    answer.head(results ? AnswerHead{} : AnswerHead{results.error().code, results.error().reason});
-    std::string bytes = answer.bytes();
-    if (results) bytes += results->bytes();
-    const Result<> sent = channel_.send(head.serial, bytes, results ? bulk.bytes() : Bytes());
+    const Result<> sent = channel_.send(head.serial, out.head, out.bulk);
+    filtered_ = {};
     if (!sent && sent.error().code == ENOMEM) end_out_of_memory();
-    return sent && task != CodecTask::finalize;
+    return sent && !is_final_;
+  }
+
+  Result<Loaded> load(const std::string& path, const std::string& shown) override {
+    CODECFS_ASSIGN(PluginLibrary library, open_plugin(path, shown));
+    plugin_.emplace(std::move(library));
+    return Loaded{describe(plugin_->library()), enter_sandbox(kMaxFiles)};
+  }
+  Result<Bytes> filter(unsigned flags, std::span<const uint32_t> parameters, Bytes in, uint64_t most) override {
+    CODECFS_TRY(hdf5_filter());
+    CODECFS_ASSIGN(filtered_, plugin_->run_filter(flags, parameters, in, most));
+    return filtered_.bytes();
+  }
+  Result<std::vector<uint32_t>> prepare_dataset(const DatasetToPrepare& dataset) override {
+    CODECFS_ASSIGN(const H5Z_class2_t* const filter, hdf5_filter());
+    return filters::prepare_dataset(*filter, dataset);
+  }
+  Result<> finalize() override {
+    if (plugin_) plugin_->finalize();
+    is_final_ = true;
+    return {};
   }
 
  private:
-  Result<MessageWriter> call(CodecTask task, MessageReader& arguments, Bytes in, FilteredBytes& out) try {
-    MessageWriter results;
-    if (task == CodecTask::load) {
-      const std::string path = arguments.text();
-      CODECFS_ASSIGN(PluginLibrary library, open_plugin(path, arguments.text()));
-      plugin_.emplace(std::move(library));
-      results.description(describe(plugin_->library())).number(enter_sandbox(kMaxFiles));
-      return results;
-    }
-    if (!plugin_) return fail(EINVAL, "no library is loaded");
-    switch (task) {
-      case CodecTask::filter: {
-        const auto flags = static_cast<unsigned>(arguments.number());
-        const uint64_t most = arguments.number();
-        if (!plugin_->library().hdf5) return fail(EINVAL, "the library has no HDF5 filter");
-        CODECFS_ASSIGN(out, plugin_->run_filter(flags, arguments.parameters(), in, most));
-        return results;
-      }
-      case CodecTask::parameters_of: {
-        CODECFS_ASSIGN(const size_t codec, index(arguments));
-        CODECFS_ASSIGN(const std::vector<uint32_t> parameters, plugin_->parameters_of(codec, arguments.text()));
-        results.parameters(parameters);
-        return results;
-      }
-      case CodecTask::codec_of: {
-        CODECFS_ASSIGN(const size_t codec, index(arguments));
-        CODECFS_ASSIGN(const std::string text, plugin_->codec_of(codec, arguments.parameters()));
-        results.text(text);
-        return results;
-      }
-      case CodecTask::modified_parameters: {
-        CODECFS_ASSIGN(const size_t codec, index(arguments));
-        const std::vector<uint32_t> given = arguments.parameters();
-        CODECFS_ASSIGN(const ModifiedParameters modified,
-                       plugin_->modified_parameters(codec, given, arguments.chunk()));
-        results.parameters(modified.visible).parameters(modified.working);
-        return results;
-      }
-      case CodecTask::prepare_dataset: {
-        if (!plugin_->library().hdf5) return fail(EINVAL, "the library has no HDF5 filter");
-        CODECFS_ASSIGN(const std::vector<uint32_t> parameters,
-                       prepare_dataset(*plugin_->library().hdf5, arguments.dataset()));
-        results.parameters(parameters);
-        return results;
-      }
-      case CodecTask::finalize: plugin_->finalize(); return results;
-      default: return fail(EINVAL, "an unknown request");
-    }
+  void call(uint32_t number, rpc::Decoder& in, rpc::Encoder& out) try {
+    const bool is_known = CodecTable::visit(number, [&]<class Call>() {
+      if constexpr (std::is_same_v<rpc::ClassOf<Call::function>, CodecService>)
+        rpc::serve<Call::function>(in, out, *this);
+      else if (plugin_)
+        rpc::serve<Call::function>(in, out, *plugin_);
+      else
+        out.put(Result<>(fail(EINVAL, "no library is loaded")));
+    });
+    if (!is_known) out.put(Result<>(fail(EINVAL, "an unknown request")));
   } catch (const std::bad_alloc&) {
     end_out_of_memory();
   } catch (const std::exception& e) {
-    return fail(EIO, "{}: {}", plugin_ ? plugin_->library().path : "a plugin", e.what());
+    out = {};
+    out.put(Result<>(fail(EIO, "{}: {}", plugin_ ? plugin_->library().path : "a plugin", e.what())));
   }
 
-  Result<size_t> index(MessageReader& arguments) const {
-    const uint64_t codec = arguments.number();
-    if (codec >= plugin_->library().codecs.size()) return fail(EINVAL, "the library has no codec {}", codec);
-    return codec;
+  Result<const H5Z_class2_t*> hdf5_filter() const {
+    if (!plugin_ || !plugin_->library().hdf5) return fail(EINVAL, "the library has no HDF5 filter");
+    return &*plugin_->library().hdf5;
   }
 
   Channel& channel_;
   uint64_t memory_ = 0;  // bytes; the limit in force
+  bool is_final_ = false;
   std::optional<DirectCalls> plugin_;
+  FilteredBytes filtered_;  // until they are sent
 };
 
 }  // namespace

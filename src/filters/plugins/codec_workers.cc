@@ -39,8 +39,6 @@ bool is_readable(int socket, std::chrono::seconds limit) {
   }
 }
 
-int valid_code(int code) { return code > 0 && code < 4096 ? code : EIO; }
-
 // Once for the process.
 void log_protections(SandboxParts parts) {
   static std::once_flag logged;
@@ -81,48 +79,31 @@ Result<std::shared_ptr<CodecWorkers>> CodecWorkers::start(const std::string& pat
 
 Result<Buffer> CodecWorkers::filter(unsigned flags, std::span<const uint32_t> parameters, Bytes in, uint64_t most) {
   if (in.empty()) return fail(EIO, "there are no bytes to filter");
-  MessageWriter arguments;
-  arguments.number(flags).number(most).parameters(parameters);
-  const Request request{.task = CodecTask::filter, .arguments = arguments.bytes(), .bulk = in, .expected = most};
-  return call(request, [&](MessageReader&, Bytes out) -> Result<Buffer> {
+  const auto copy = [&](Bytes out) -> Result<Buffer> {
     if (out.empty()) return fail(EIO, "{} returns no bytes", shown_);
     if (out.size() > most) return fail(EIO, "{} made {} bytes, more than {}", shown_, out.size(), most);
     return Buffer::copy_of(out);
-  });
+  };
+  Request request = request_of<&CodecService::filter>(flags, parameters, in, most);
+  request.expected = most;
+  return call_and_use<Bytes>(request, copy);
 }
 
 Result<std::vector<uint32_t>> CodecWorkers::parameters_of(size_t codec, const std::string& json) {
-  MessageWriter arguments;
-  arguments.number(codec).text(json);
-  return call({.task = CodecTask::parameters_of, .arguments = arguments.bytes()},
-              [](MessageReader& results, Bytes) -> Result<std::vector<uint32_t>> { return results.parameters(); });
+  return call<&PluginCalls::parameters_of>(codec, json);
 }
 
 Result<std::string> CodecWorkers::codec_of(size_t codec, std::span<const uint32_t> parameters) {
-  MessageWriter arguments;
-  arguments.number(codec).parameters(parameters);
-  return call({.task = CodecTask::codec_of, .arguments = arguments.bytes()},
-              [](MessageReader& results, Bytes) -> Result<std::string> { return results.text(); });
+  return call<&PluginCalls::codec_of>(codec, parameters);
 }
 
 Result<ModifiedParameters> CodecWorkers::modified_parameters(size_t codec, std::span<const uint32_t> parameters,
                                                              const ChunkShape& chunk) {
-  MessageWriter arguments;
-  arguments.number(codec).parameters(parameters).chunk(chunk);
-  return call({.task = CodecTask::modified_parameters, .arguments = arguments.bytes()},
-              [](MessageReader& results, Bytes) -> Result<ModifiedParameters> {
-                ModifiedParameters modified;
-                modified.visible = results.parameters();
-                modified.working = results.parameters();
-                return modified;
-              });
+  return call<&PluginCalls::modified_parameters>(codec, parameters, chunk);
 }
 
 Result<std::vector<uint32_t>> CodecWorkers::prepare_dataset(const DatasetToPrepare& dataset) {
-  MessageWriter arguments;
-  arguments.dataset(dataset);
-  return call({.task = CodecTask::prepare_dataset, .arguments = arguments.bytes()},
-              [](MessageReader& results, Bytes) -> Result<std::vector<uint32_t>> { return results.parameters(); });
+  return call<&CodecService::prepare_dataset>(dataset);
 }
 
 /// Counts a worker as ended that an exception has destroyed.
@@ -144,9 +125,8 @@ class CodecWorkers::Borrowed {
   WorkerPtr& worker_;  // null once it was released, or its end noted
 };
 
-template <class Take>
-auto CodecWorkers::call(const Request& request, const Take& take)
-    -> decltype(take(std::declval<MessageReader&>(), Bytes())) {
+template <class Value, class Use>
+auto CodecWorkers::call_and_use(const Request& request, const Use& use) -> decltype(use(std::declval<Value>())) {
   int kills = 0;
   int crashes = 0;
   for (;;) {
@@ -154,13 +134,12 @@ auto CodecWorkers::call(const Request& request, const Take& take)
     const Borrowed borrowed(*this, worker);
     Exchange exchanged = exchange(*worker, request, elapsed_limit(request));
     if (exchanged.answer) {
-      MessageReader results(exchanged.answer->head);
-      const AnswerHead head = results.answer_head();
-      auto taken = head.code == 0 ? take(results, exchanged.answer->bulk)
-                                  : decltype(take(results, Bytes()))(fail(valid_code(head.code), "{}", head.reason));
-      if (results.is_valid()) {
+      rpc::Decoder in(exchanged.answer->head, exchanged.answer->bulk);
+      auto answer = in.get<Result<Value>>();
+      if (in.is_complete()) {
+        decltype(use(std::declval<Value>())) used = answer ? use(*std::move(answer)) : pass_on(answer);
         release(std::move(worker), true);
-        return taken;
+        return used;
       }
       exchanged.end = End{"returns an invalid answer", true};
     }
@@ -178,7 +157,8 @@ auto CodecWorkers::call(const Request& request, const Take& take)
 }
 
 unsigned CodecWorkers::processor_seconds(const Request& request) const {
-  const uint64_t bytes = request.bulk.size() + std::min(request.expected, kMaxExpansion * request.bulk.size());
+  const uint64_t in = request.arguments.bulk.size();
+  const uint64_t bytes = in + std::min(request.expected, kMaxExpansion * in);
   return static_cast<unsigned>(limits_.processor.count() +
                                static_cast<int64_t>(bytes >> 20) * limits_.processor_per_mib.count());
 }
@@ -186,18 +166,17 @@ unsigned CodecWorkers::processor_seconds(const Request& request) const {
 std::chrono::seconds CodecWorkers::elapsed_limit(const Request& request) const {
   const auto whole = limits_.elapsed + 8 * std::chrono::seconds(processor_seconds(request));
   const LockGuard guard(mutex_);
-  return late_ == 0 ? whole : std::min(whole, kShort + std::chrono::seconds(request.bulk.size() >> 20));
+  return late_ == 0 ? whole : std::min(whole, kShort + std::chrono::seconds(request.arguments.bulk.size() >> 20));
 }
 
 CodecWorkers::Exchange CodecWorkers::exchange(Worker& worker, const Request& request,
                                               std::chrono::seconds elapsed) const {
-  const RequestHead head{.serial = ++worker.serial,
-                         .seconds = processor_seconds(request),
-                         .memory = limits_.memory + (4 * (request.bulk.size() + request.expected) >> 24 << 24)};
-  MessageWriter writer;
-  writer.head(head);
-  const Result<> sent =
-      worker.channel.send(static_cast<uint32_t>(request.task), writer.bytes() + request.arguments, request.bulk);
+  const Bytes bulk = request.arguments.bulk;
+  rpc::Encoder out;
+  out.put(RequestHead{.serial = ++worker.serial,
+                      .seconds = processor_seconds(request),
+                      .memory = limits_.memory + (4 * (bulk.size() + request.expected) >> 24 << 24)});
+  const Result<> sent = worker.channel.send(request.call, out.head + request.arguments.head, bulk);
   if (!sent && sent.error().code == ENOMEM) return {std::unexpected(sent.error()), std::nullopt};
   if (!sent) return {std::unexpected(sent.error()), end_of(worker)};
   if (!is_readable(worker.channel.socket(), elapsed)) {
@@ -310,9 +289,7 @@ Result<CodecWorkers::WorkerPtr> CodecWorkers::load_in_new_worker() {
   const bool sent =
       send_datagram(worker->process.control.get(), "codec", std::array{other.socket.get(), other.memory.get()});
   other = {};
-  MessageWriter arguments;
-  arguments.text(path_).text(shown_);
-  Exchange loaded = sent ? exchange(*worker, {.task = CodecTask::load, .arguments = arguments.bytes()}, limits_.loading)
+  Exchange loaded = sent ? exchange(*worker, request_of<&CodecService::load>(path_, shown_), limits_.loading)
                          : Exchange{fail(EPIPE, "ended"), end_of(*worker)};
   if (loaded.end) {
     const std::string& cause = loaded.end->cause;
@@ -322,17 +299,15 @@ Result<CodecWorkers::WorkerPtr> CodecWorkers::load_in_new_worker() {
     return fail(EIO, "{} while it is loaded{}", cause.substr(0, verb), cause.substr(verb));
   }
   if (!loaded.answer) return pass_on(loaded.answer);
-  MessageReader results(loaded.answer->head);
-  const AnswerHead head = results.answer_head();
-  if (head.code != 0) return fail(ENOEXEC, "{}", head.reason);
-  PluginDescription description = results.description();
-  const auto protections = static_cast<SandboxParts>(results.number());
-  if (!results.is_valid()) return fail(EIO, "returns an invalid answer while it is loaded");
+  rpc::Decoder in(loaded.answer->head, loaded.answer->bulk);
+  auto answer = in.get<Result<CodecService::Loaded>>();
+  if (!in.is_complete()) return fail(EIO, "returns an invalid answer while it is loaded");
+  if (!answer) return fail(ENOEXEC, "{}", answer.error().reason);
   if (description_.path.empty()) {
-    description.path = shown_;
-    description_ = std::move(description);
-    protections_ = protections;
-    log_protections(protections);
+    description_ = std::move(answer->description);
+    description_.path = shown_;
+    protections_ = answer->protections;
+    log_protections(protections_);
   }
   return worker;
 }
@@ -344,7 +319,7 @@ void CodecWorkers::finalize() {
     workers = std::exchange(idle_, {});
     running_ -= workers.size();
   }
-  for (const WorkerPtr& worker : workers) (void)exchange(*worker, {.task = CodecTask::finalize}, kFinalizing);
+  for (const WorkerPtr& worker : workers) (void)exchange(*worker, request_of<&CodecService::finalize>(), kFinalizing);
 }
 
 uint64_t CodecWorkers::ended() const {

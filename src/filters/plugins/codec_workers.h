@@ -13,13 +13,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
 #include "base/sandbox.h"
 #include "base/shared_channel.h"
 #include "base/worker_process.h"
-#include "filters/plugins/codec_messages.h"
+#include "filters/plugins/codec_calls.h"
 #include "filters/plugins/plugin_calls.h"
 
 namespace codecfs::filters {
@@ -65,9 +66,8 @@ class CodecWorkers final : public PluginCalls {
   };
   using WorkerPtr = std::unique_ptr<Worker>;
   struct Request {
-    CodecTask task;
-    std::string arguments = {};
-    Bytes bulk = {};
+    uint32_t call = 0;  // of CodecTable
+    rpc::Encoder arguments = {};
     uint64_t expected = 0;  // bytes of the result
   };
   /// Why a worker did not answer.
@@ -91,9 +91,20 @@ class CodecWorkers final : public PluginCalls {
   static End end_of(Worker& worker);
   [[nodiscard]] unsigned processor_seconds(const Request& request) const;
   [[nodiscard]] std::chrono::seconds elapsed_limit(const Request& request) const;
-  /// Calls `take(MessageReader&, Bytes)` with the results of a successful call; it returns a Result.
-  template <class Take>
-  auto call(const Request& request, const Take& take) -> decltype(take(std::declval<MessageReader&>(), Bytes()));
+  template <auto function, class... Arguments>
+  static Request request_of(const Arguments&... arguments) {
+    Request request{.call = CodecTable::number<function>};
+    rpc::put_arguments<function>(request.arguments, arguments...);
+    return request;
+  }
+  /// Returns `use(value)` of a successful call, a Result. The worker serves no other call meanwhile.
+  template <class Value, class Use>
+  auto call_and_use(const Request& request, const Use& use) -> decltype(use(std::declval<Value>()));
+  template <auto function, class... Arguments>
+  auto call(const Arguments&... arguments) {
+    using Value = rpc::ValueOf<function>;
+    return call_and_use<Value>(request_of<function>(arguments...), [](Value value) -> Result<Value> { return value; });
+  }
 
   const std::string path_;
   const std::string shown_;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "filters/plugins/codec_messages.h"
+#include "filters/plugins/codec_calls.h"
 
 namespace codecfs::filters {
 

@@ -115,13 +115,19 @@ Result<Buffer> DirectCalls::filter(unsigned flags, std::span<const uint32_t> par
   return Buffer::copy_of(out.bytes());
 }
 
+Result<const NCZ_codec_t*> DirectCalls::codec_at(size_t index) const {
+  if (index >= library_.codecs.size()) return fail(EINVAL, "the library has no codec {}", index);
+  return &library_.codecs[index];
+}
+
 Result<std::vector<uint32_t>> DirectCalls::parameters_of(size_t codec, const std::string& json) {
+  CODECFS_ASSIGN(const NCZ_codec_t* const called, codec_at(codec));
   size_t count = 0;
   unsigned* values = nullptr;
   int status = 0;
   {
     const Turn turn_held(*this);
-    status = library_.codecs[codec].NCZ_codec_to_hdf5(json.c_str(), &count, &values);
+    status = called->NCZ_codec_to_hdf5(json.c_str(), &count, &values);
   }
   const std::unique_ptr<unsigned, Free> owned(values);
   if (status != 0) return fail(EINVAL, "{} does not understand {} (netCDF's error {})", library_.path, json, status);
@@ -129,11 +135,12 @@ Result<std::vector<uint32_t>> DirectCalls::parameters_of(size_t codec, const std
 }
 
 Result<std::string> DirectCalls::codec_of(size_t codec, std::span<const uint32_t> parameters) {
+  CODECFS_ASSIGN(const NCZ_codec_t* const called, codec_at(codec));
   char* text = nullptr;
   int status = 0;
   {
     const Turn turn_held(*this);
-    status = library_.codecs[codec].NCZ_hdf5_to_codec(parameters.size(), pointer_to(parameters), &text);
+    status = called->NCZ_hdf5_to_codec(parameters.size(), pointer_to(parameters), &text);
   }
   const std::unique_ptr<char, Free> owned(text);
   if (status != 0 || text == nullptr)
@@ -143,6 +150,7 @@ Result<std::string> DirectCalls::codec_of(size_t codec, std::span<const uint32_t
 
 Result<ModifiedParameters> DirectCalls::modified_parameters(size_t codec, std::span<const uint32_t> parameters,
                                                             const ChunkShape& chunk) {
+  CODECFS_ASSIGN(const NCZ_codec_t* const called, codec_at(codec));
   size_t visible_count = parameters.size();
   auto* visible = static_cast<unsigned*>(std::calloc(std::max<size_t>(parameters.size(), 1), sizeof(unsigned)));
   if (visible == nullptr) return fail(ENOMEM, "no memory for parameters");
@@ -153,8 +161,8 @@ Result<ModifiedParameters> DirectCalls::modified_parameters(size_t codec, std::s
   {
     const Turn turn_held(*this);
     const NetcdfVariableInCall variable(chunk);
-    status = library_.codecs[codec].NCZ_modify_parameters(NetcdfVariableInCall::kGroup, NetcdfVariableInCall::kVariable,
-                                                          &visible_count, &visible, &count, &values);
+    status = called->NCZ_modify_parameters(NetcdfVariableInCall::kGroup, NetcdfVariableInCall::kVariable,
+                                           &visible_count, &visible, &count, &values);
   }
   const std::unique_ptr<unsigned, Free> owned_visible(visible);
   const std::unique_ptr<unsigned, Free> owned(values);

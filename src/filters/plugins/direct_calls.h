@@ -50,6 +50,8 @@ class DirectCalls final : public PluginCalls {
  private:
   /// Holds the locks that permit a call of the library, and limits its time.
   class Turn;
+  /// EINVAL if there is none.
+  [[nodiscard]] Result<const NCZ_codec_t*> codec_at(size_t index) const;
 
   const PluginLibrary library_;
   const unsigned seconds_;

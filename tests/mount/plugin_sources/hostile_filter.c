@@ -48,6 +48,18 @@ static void try_everything(char* notes) {
   notes[10] = 'e'; /* still here */
 }
 
+/* Answers in place of the worker, on each socket that it has beside the first: with the second serial number, 5 bytes
+ * of what is in the shared memory, and no bulk. */
+static void answer_nonsense(void) {
+  struct {
+    uint32_t kind, head;
+    uint64_t bulk;
+  } header = {2, 5, 0};
+  struct iovec data = {&header, sizeof header};
+  struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
+  for (int fd = 4; fd < 16; ++fd) sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
 static size_t hostile_filter(unsigned flags, size_t cd_nelmts, const unsigned cd_values[], size_t nbytes,
                              size_t* buf_size, void** buf) {
   (void)cd_nelmts, (void)cd_values, (void)buf_size;
@@ -72,6 +84,7 @@ static size_t hostile_filter(unsigned flags, size_t cd_nelmts, const unsigned cd
       for (int fd = 0; fd < 100; ++fd) close(fd);
       break;
     case 'L': return SIZE_MAX; /* lie about the size */
+    case 'i': answer_nonsense(); break;
     case 't': try_everything(bytes + 4); break;
     case 'n': /* take time */ {
       const struct timespec moment = {0, 20000000};

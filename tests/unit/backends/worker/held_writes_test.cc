@@ -14,7 +14,8 @@ class HeldWritesTest : public testing::Test {
  protected:
   uint64_t add(uint64_t chunk, const std::string& text) {
     return *held_.add(
-        {.call = Call::write_chunk, .variable = 1, .chunk = chunk, .bytes = std::as_bytes(std::span(text))}, 0);
+        {.call = call_of<&Source::write_chunk>, .variable = 1, .chunk = chunk, .bytes = std::as_bytes(std::span(text))},
+        0);
   }
   std::vector<std::pair<uint64_t, std::string>> all() {
     std::vector<std::pair<uint64_t, std::string>> found;
@@ -64,7 +65,7 @@ TEST_F(HeldWritesTest, ManySmallOnesAreSealedTogether) {
   drop_confirmed();
   EXPECT_FALSE(held_.confirm(add(0, text)));
   size_t number = 0;
-  for (HeldWrites removals; !removals.confirm(*removals.add({Call::remove_chunk, 1, 2, {}}, 0));) ++number;
+  for (HeldWrites removals; !removals.confirm(*removals.add({call_of<&Source::remove_chunk>, 1, 2, {}}, 0));) ++number;
   EXPECT_LT(number, 10'000U);
 }
 

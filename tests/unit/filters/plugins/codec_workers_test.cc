@@ -99,6 +99,9 @@ TEST(CodecWorkers, ACallThatEndsItsWorkerIsRefusedAlone) {
   EXPECT_EQ(failure(*workers, "k"), ": the process that runs it was killed 20 times");
   EXPECT_NE(failure(*workers, "f"), "none");  // closes the connection
   EXPECT_NE(failure(*workers, "L").find("gives no room"), std::string::npos);
+  const uint64_t ended = workers->ended();
+  EXPECT_EQ(failure(*workers, "i"), " returns an invalid answer");
+  EXPECT_EQ(workers->ended(), ended + 2);  // killed each time
   EXPECT_TRUE(decodes(*workers));
 }
 

@@ -12,9 +12,9 @@
 #include <random>
 
 #include "backends/hdf5/source/isolated_source.h"
+#include "backends/worker/calls.h"
 #include "backends/worker/chunk_index.h"
 #include "backends/worker/isolated_hdf5.h"
-#include "backends/worker/wire.h"
 #include "base/log.h"
 #include "support/hdf5_testing.h"
 
@@ -22,7 +22,7 @@ namespace codecfs::hdf5_testing {
 namespace {
 
 std::string encoded(const VariableSummary& summary) {
-  worker::Encoder out;
+  rpc::Encoder out;
   out.put(summary);
   return out.head;
 }

@@ -1,6 +1,6 @@
 // What crosses the border between processes arrives as it was sent, and bytes that mean nothing are an error.
 
-#include "backends/worker/wire.h"
+#include "backends/worker/calls.h"
 
 #include <gtest/gtest.h>
 
@@ -37,12 +37,22 @@ Variable sample() {
   return variable;
 }
 
-TEST(Wire, AVariableArrivesAsItWas) {
+template <class T>
+Result<T> answer_in(std::string_view head, Bytes bulk = {}) {
+  Result<T> answer;
+  rpc::get_answer(rpc::Decoder(head, bulk), answer);
+  return answer;
+}
+template <class T>
+Result<T> answer_in(const rpc::Encoder& sent) {
+  return answer_in<T>(sent.head, sent.bulk);
+}
+
+TEST(WorkerCalls, AVariableArrivesAsItWas) {
   const Variable sent = sample();
-  Encoder out;
+  rpc::Encoder out;
   out.put(Result<VariablePtr>(std::make_shared<const Variable>(sent)));
-  Decoder in(out.head, out.bulk);
-  const auto got = in.get_result<VariablePtr>();
+  const auto got = answer_in<VariablePtr>(out);
   ASSERT_TRUE(got) << got.error().reason;
   const Variable& variable = **got;
   EXPECT_EQ(variable.type, sent.type);
@@ -68,50 +78,93 @@ TEST(Wire, AVariableArrivesAsItWas) {
   EXPECT_EQ(variable.unreadable_attributes->reason, "another");
 }
 
-TEST(Wire, ErrorsArriveAsErrors) {
-  Encoder out;
+TEST(WorkerCalls, ErrorsArriveAsErrors) {
+  rpc::Encoder out;
   out.put(Result<Entry>(fail(ENOENT, "there is no {}", "x")));
-  const auto got = Decoder(out.head, out.bulk).get_result<Entry>();
+  const auto got = answer_in<Entry>(out);
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, ENOENT);
   EXPECT_EQ(got.error().reason, "there is no x");
 }
 
-TEST(Wire, BytesOfChunksTravelBeside) {
-  Encoder out;
+TEST(WorkerCalls, BytesOfChunksTravelBeside) {
+  rpc::Encoder out;
   auto bytes = *Buffer::copy_of(std::as_bytes(std::span("chunk")));
   out.put(Result<DecodedChunk>(DecodedChunk{std::move(bytes), 77}));
-  const auto got = Decoder(out.head, out.bulk).get_result<DecodedChunk>();
+  const auto got = answer_in<DecodedChunk>(out);
   ASSERT_TRUE(got);
   EXPECT_EQ(got->stored_size, 77U);
   EXPECT_STREQ(reinterpret_cast<const char*>(got->bytes.data()), "chunk");
 }
 
-TEST(Wire, EveryTruncationIsAnError) {
-  Encoder out;
+TEST(WorkerCalls, EveryTruncationIsAnError) {
+  rpc::Encoder out;
   out.put(Result<VariablePtr>(std::make_shared<const Variable>(sample())));
   for (size_t size = 0; size < out.head.size(); ++size)
-    EXPECT_FALSE(Decoder(std::string_view(out.head).substr(0, size), {}).get_result<VariablePtr>()) << size;
+    EXPECT_FALSE(answer_in<VariablePtr>(std::string_view(out.head).substr(0, size))) << size;
 }
 
-TEST(Wire, FlippedBytesAreAValueOrAnError) {
-  Encoder out;
+TEST(WorkerCalls, FlippedBytesAreAValueOrAnError) {
+  rpc::Encoder out;
   out.put(Result<VariablePtr>(std::make_shared<const Variable>(sample())));
   for (size_t at = 0; at < out.head.size(); ++at)
     for (const int bits : {1, 0x80, 0xFF}) {
       std::string bytes = out.head;
       bytes[at] = static_cast<char>(bytes[at] ^ bits);
-      (void)Decoder(bytes, {}).get_result<VariablePtr>();
+      (void)answer_in<VariablePtr>(bytes);
     }
 }
 
-TEST(Wire, ACountThatTheBytesCannotHoldIsAnError) {
-  Encoder out;
+TEST(WorkerCalls, ACountThatTheBytesCannotHoldIsAnError) {
+  rpc::Encoder out;
   out.put(true);
   out.put(uint64_t{1} << 62);
-  EXPECT_FALSE(Decoder(out.head, {}).get_result<std::vector<Entry>>());
-  EXPECT_FALSE(Decoder(out.head, {}).get_result<std::vector<uint64_t>>());
-  EXPECT_FALSE(Decoder(out.head, {}).get_result<std::vector<std::string>>());
+  EXPECT_FALSE(answer_in<std::vector<Entry>>(out.head));
+  EXPECT_FALSE(answer_in<std::vector<uint64_t>>(out.head));
+  EXPECT_FALSE(answer_in<std::vector<std::string>>(out.head));
+}
+
+TEST(WorkerCalls, WhatFollowsAnAnswerIsAnError) {
+  rpc::Encoder out;
+  out.put(Result<VariablePtr>(std::make_shared<const Variable>(sample())));
+  EXPECT_TRUE(answer_in<VariablePtr>(out));
+  EXPECT_FALSE(answer_in<VariablePtr>(out.head + '\0'));
+  EXPECT_FALSE(answer_in<VariablePtr>(out.head, std::as_bytes(std::span("bulk"))));
+}
+
+TEST(WorkerCalls, WhatTypesDoNotSayIsChecked) {
+  const auto is_refused = [](const auto& value) {
+    using T = std::remove_cvref_t<decltype(value)>;
+    rpc::Encoder out;
+    out.put(Result<T>(value));
+    return !answer_in<T>(out);
+  };
+  EXPECT_FALSE(is_refused(Entry{.name = "x", .kind = EntryKind::file, .object = 1, .target = ""}));
+  EXPECT_TRUE(is_refused(Entry{.name = "x", .kind = EntryKind{5}, .object = 1, .target = ""}));
+  Variable variable = sample();
+  variable.ended_strings = {{.offset = 8, .size = 4}};
+  EXPECT_FALSE(is_refused(VariablePtr(std::make_shared<const Variable>(variable))));
+  variable.ended_strings = {{.offset = 8, .size = 5}};
+  EXPECT_TRUE(is_refused(VariablePtr(std::make_shared<const Variable>(variable))));
+  variable.ended_strings = {{.offset = UINT64_MAX, .size = 2}};
+  EXPECT_TRUE(is_refused(VariablePtr(std::make_shared<const Variable>(variable))));
+  EXPECT_TRUE(is_refused(VariablePtr()));
+  EXPECT_TRUE(is_refused(hdf5::IsolatedSource::Layout()));
+  EXPECT_TRUE(is_refused(VariableSummary()));
+  EXPECT_FALSE(is_refused(hdf5::StoredPlaces{.layout = 1, .slot = 255, .generation = 0, .places = {}}));
+  EXPECT_TRUE(is_refused(hdf5::StoredPlaces{.layout = 1, .slot = 256, .generation = 0, .places = {}}));
+}
+
+TEST(WorkerCalls, HaveDistinctNumbersAndAKind) {
+  EXPECT_NE(call_of<&Source::list>, call_of<&Source::find>);
+  EXPECT_STREQ(kind_of(call_of<&Source::find>).action, "when it searches a name in");
+  EXPECT_STREQ(kind_of(call_of<&hdf5::IsolatedSource::places>).action, "in the chunk index of");
+  EXPECT_TRUE(kind_of(call_of<&Source::rename>).is_edit);
+  EXPECT_TRUE(kind_of(call_of<&Source::commit>).takes_long);
+  EXPECT_TRUE(kind_of(call_of<&hdf5::IsolatedSource::layout>).is_metadata);
+  EXPECT_FALSE(kind_of(call_of<&WorkerService::summaries>).is_metadata);
+  EXPECT_STREQ(kind_of(Call{0}).action, "when it reads");
+  EXPECT_STREQ(kind_of(Call{1000}).action, "when it reads");
 }
 
 }  // namespace
