@@ -71,6 +71,7 @@ class LockOrder {
   void released() const {}
 };
 struct LocksOfCaller {
+  LocksOfCaller() {}  // so that a constant one needs no value
   struct Borrowed {
     explicit Borrowed(const LocksOfCaller&) {}
     ~Borrowed() {}  // used, as one that does something
