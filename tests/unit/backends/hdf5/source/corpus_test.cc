@@ -94,7 +94,8 @@ void check_variable(Source& source, hid_t file, const std::string& where, const 
 
 TEST(Hdf5Corpus, EveryChunkIsWhatLibhdf5Reads) {
   const char* corpus = std::getenv("CODECFS_CORPUS");
-  if (corpus == nullptr) GTEST_SKIP() << "CODECFS_CORPUS names no folder of HDF5 files";
+  if (corpus == nullptr || !std::filesystem::is_directory(corpus))
+    GTEST_SKIP() << "CODECFS_CORPUS names no folder of HDF5 files";
   size_t files = 0;
   for (const auto& item : std::filesystem::recursive_directory_iterator(corpus)) {
     const std::string path = item.path().string();
