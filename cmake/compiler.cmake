@@ -13,8 +13,9 @@ else()
   target_compile_options(codecfs_options INTERFACE -Wno-deprecated-declarations -Wno-c99-extensions)
 endif()
 # base/lock_order.h
-target_compile_definitions(codecfs_options INTERFACE $<$<OR:$<CONFIG:Debug>,$<BOOL:${CODECFS_SANITIZE}>>:CODECFS_CHECK_LOCKS>)
+target_compile_definitions(codecfs_options INTERFACE $<$<CONFIG:Debug>:CODECFS_CHECK_LOCKS>)
 if(CODECFS_SANITIZE)
+  target_compile_definitions(codecfs_options INTERFACE CODECFS_CHECK_LOCKS)
   target_compile_options(codecfs_options INTERFACE -fsanitize=${CODECFS_SANITIZE} -fno-omit-frame-pointer
                                                    -fno-sanitize-recover=all)
   target_link_options(codecfs_options INTERFACE -fsanitize=${CODECFS_SANITIZE})
