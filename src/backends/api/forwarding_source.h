@@ -253,10 +253,11 @@ class WrappedSource : public ForwardingSource {
   [[nodiscard]] Result<struct stat> status_of(ObjectId id) const override { return source_.status_of(id); }
   bool keep(ObjectId id) override { return source_.keep(id); }
   void release(ObjectId id) noexcept override { source_.release(id); }
-  bool changed_outside(ObjectId id) override { return source_.changed_outside(id); }
   Result<> variable_writable(ObjectId) override { return writable(); }
 
-  // The rest only of a source that it owns: of others their owner decides.
+  // The rest only of a source that it owns: of others their owner decides, and learns what was changed, which is told
+  // once.
+  bool changed_outside(ObjectId id) override { return owned_ && source_.changed_outside(id); }
   void show_links(bool are_shown) override {
     if (owned_) source_.show_links(are_shown);
   }

@@ -185,5 +185,16 @@ TEST(WrappedSource, OnlyOneThatItOwnsEndsWithIt) {
   EXPECT_EQ(ends, 1);
 }
 
+TEST(WrappedSource, TheOwnerOfASourceLearnsWhatWasChanged) {
+  auto source = std::make_unique<MemorySource>();
+  source->add_variable("/v", text_variable({4}, {4}));
+  const ObjectId v = source->object("/v");
+  source->note_changed_outside("/v");
+  EXPECT_FALSE(WrappedSource(*source).changed_outside(v));
+  EXPECT_TRUE(source->changed_outside(v)) << "it was not told of before";
+  source->note_changed_outside("/v");
+  EXPECT_TRUE(WrappedSource(std::move(source)).changed_outside(v));
+}
+
 }  // namespace
 }  // namespace codecfs
