@@ -32,7 +32,7 @@ class ConvertTarget {
   /// Creates or replaces a file. has() tells apart one that was cut short by an interruption.
   virtual Result<> write(const Directory& directory, const std::string& name, Bytes content) = 0;
   virtual Result<> make_link(const Directory& directory, const std::string& name, const std::string& target) = 0;
-  /// Makes a link of which there is a note (TreeReader::link_notes()). EOPNOTSUPP; ENOENT if it needs its target.
+  /// Makes a link of which there is a note (Source::link_notes()). EOPNOTSUPP; ENOENT if it needs its target.
   virtual Result<> restore_link(const Directory& /*directory*/, const std::string& /*name*/,
                                 const std::string& /*note*/) {
     return fail(EOPNOTSUPP, "only HDF5 has links");

@@ -54,7 +54,7 @@ class TreeFiles {
   /// Removes a group, or a variable whose chunks do not matter, with its metadata files: it has no members.
   Result<> remove_directory(Ino parent, Ino directory, std::string_view name);
   Result<> make_link(Ino directory, std::string_view name, std::string_view target);
-  /// TreeEditor::restore_link(). Not an error if the name exists.
+  /// Source::restore_link(). Not an error if the name exists.
   Result<> restore_link(Ino directory, std::string_view name, std::string_view note);
   /// Makes everything durable; the last call.
   Result<> finish();

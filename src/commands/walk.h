@@ -20,8 +20,8 @@ using VisitError = std::function<Result<>(const std::string& path, const Error& 
 /// Visits the root and everything below it, groups before their members, in the order of the source. Links are not
 /// followed. EFBIG for groups that are nested too deep; the errors of the visitors.
 Result<> walk(Source& source, const Visit& visit, const VisitError& on_error);
-/// The same from the object at `path` on. `list_members`: TreeReader::overview(), for code that only describes; empty:
-/// by the other functions of TreeReader.
+/// The same from the object at `path` on. `list_members`: Source::overview(), for code that only describes; empty:
+/// by the other functions of Source.
 using ListMembers = std::function<Result<Members>(Source& source, ObjectId group)>;
 Result<> walk(Source& source, const std::string& path, const Entry& start, const Visit& visit,
               const VisitError& on_error, const ListMembers& list_members = {});

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <string>
 
-#include "backends/hdf5/source/hdf5_source.h"
+#include "backends/hdf5/hdf5_source.h"
 #include "base/log.h"
 #include "require.h"
 

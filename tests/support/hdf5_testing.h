@@ -16,7 +16,7 @@
 #include "backends/api/source.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/library_lock.h"
-#include "backends/hdf5/source/hdf5_source.h"
+#include "backends/hdf5/hdf5_source.h"
 
 namespace codecfs::hdf5_testing {
 

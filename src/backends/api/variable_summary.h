@@ -16,7 +16,7 @@ struct VariableSummary {
   /// Variables with more chunks are left to the caller: it can count them in steps, and stop.
   static constexpr uint64_t kMaxChunks = 64;
 
-  VariablePtr facts;           // as TreeReader::facts(); null if there is an `error`
+  VariablePtr facts;           // as Source::facts(); null if there is an `error`
   std::optional<Error> error;  // why the facts cannot be read, or the chunks be looked up
   bool is_counted = false;     // what follows is set
   uint64_t stored_chunks = 0;

@@ -4,7 +4,7 @@
 // two Sources would corrupt it. Thread-safe.
 //
 // A written dataset that is moved stays open and is written at its new path. If its file is deleted or replaced, the
-// new file is another dataset, and the old one is closed, which commit() or finish() reports (Lifecycle::finish()).
+// new file is another dataset, and the old one is closed, which commit() or finish() reports (Source::finish()).
 
 #include <chrono>
 #include <cstdint>
@@ -66,7 +66,7 @@ class Datasets {
   /// Commits all open datasets and returns the first error, which names the file; also reports errors of datasets that
   /// were closed since the last call. ESTALE if one was deleted or replaced after it was written: it is closed.
   Result<> commit();
-  /// See Lifecycle::is_deleted().
+  /// See Source::is_deleted().
   bool has_deleted();
   /// The periodic commit, for which no caller waits: the next commit() reports lost writes again.
   Result<> commit_at_interval();

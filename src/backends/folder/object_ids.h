@@ -59,7 +59,7 @@ class ObjectIds {
   /// A name in a group no longer refers to an object.
   void removed(ObjectId group, std::string_view name);
 
-  /// See TreeReader.
+  /// See Source.
   bool keep(ObjectId id);
   void release(ObjectId id) noexcept;
   /// Gives back what may be.

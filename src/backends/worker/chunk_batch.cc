@@ -6,12 +6,12 @@
 namespace codecfs::worker {
 
 Result<ChunkBatch> ChunkBatch::make(const hdf5::ChunkLayout* encoder,
-                                    std::span<const ChunkWriter::NumberedChunk> chunks) {
+                                    std::span<const NumberedChunk> chunks) {
   ChunkBatch batch;
   std::vector<Buffer> encoded;
   std::vector<Bytes> parts;
   size_t total = 0;
-  for (const ChunkWriter::NumberedChunk& chunk : chunks) {
+  for (const NumberedChunk& chunk : chunks) {
     Bytes part = chunk.bytes;
     uint32_t filter_mask = 0;
     if (encoder != nullptr) {

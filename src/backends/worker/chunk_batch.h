@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/api/chunk_writer.h"
+#include "backends/api/chunk.h"
 #include "backends/hdf5/source/chunk_layout.h"
 #include "backends/hdf5/source/isolated_source.h"
 #include "backends/worker/held_writes.h"
@@ -20,7 +20,7 @@ class ChunkBatch {
  public:
   /// Of the chunks, from the first on, as many as can be encoded and are small. `encoder`: null if they are stored as
   /// they are. ENOMEM.
-  static Result<ChunkBatch> make(const hdf5::ChunkLayout* encoder, std::span<const ChunkWriter::NumberedChunk> chunks);
+  static Result<ChunkBatch> make(const hdf5::ChunkLayout* encoder, std::span<const NumberedChunk> chunks);
 
   [[nodiscard]] size_t size() const { return chunks_.numbers.size(); }
   [[nodiscard]] const hdf5::IsolatedSource::ManyChunks& chunks() const { return chunks_; }

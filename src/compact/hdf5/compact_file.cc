@@ -20,7 +20,7 @@
 
 #include "backends/hdf5/format/family_files.h"
 #include "backends/hdf5/format/superblock.h"
-#include "backends/hdf5/library/file_driver.h"
+#include "backends/hdf5/wal/file_driver.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/library/open_file_name.h"

@@ -39,7 +39,7 @@ class EditContent {
   /// Whether a change of a part of the chunk is possible: otherwise set_base() must be called first.
   [[nodiscard]] bool has_base() const { return bytes_ != nullptr || base_ != nullptr; }
   /// The chunk as the source has it, or fill. It becomes the content at the first change, and not before. `version`:
-  /// see ChunkWriter::Base.
+  /// see ChunkBase.
   void set_base(std::shared_ptr<Buffer> base, std::optional<std::string> version = std::nullopt) {
     if (bytes_ != nullptr) return;
     base_ = std::move(base);

@@ -167,7 +167,7 @@ Result<> WriteBack::load(Edit& edit) {
 
 /// The chunk as it is now, as other programs may have changed it since it was cached.
 Result<Edit::Base> WriteBack::fetch_base(const ChunkPlace& place) {
-  CODECFS_ASSIGN(ChunkWriter::Base base, dataset_.source().fetch_base(place.object, place.number));
+  CODECFS_ASSIGN(ChunkBase base, dataset_.source().fetch_base(place.object, place.number));
   if (base.is_changed) tell_changed_outside(place);
   Edit::Base fetched{.chunk = {}, .version = std::move(base.version)};
   if (base.chunk) {

@@ -124,7 +124,7 @@ void WriteBack::take_together(const EditPtr& edit, std::vector<EditPtr>& edits) 
 void WriteBack::store_together(const std::vector<EditPtr>& edits, size_t& stored) {
   FailPoints::allocate();
   std::vector<Edit::Taken> taken;  // those that are not stored are given back
-  std::vector<ChunkWriter::NumberedChunk> chunks;
+  std::vector<NumberedChunk> chunks;
   taken.reserve(edits.size());
   chunks.reserve(edits.size());
   for (const EditPtr& edit : edits) {
@@ -210,7 +210,7 @@ Result<> WriteBack::store_bytes(const EditPtr& edit, const Edit::Taken& taken) {
     CODECFS_TRY(source.write_chunk(place.object, place.number, bytes));
   } else {
     // Bytes that were not written are what was read before, or fill, so they must not replace those of others.
-    CODECFS_ASSIGN(ChunkWriter::Updated updated,
+    CODECFS_ASSIGN(UpdatedChunk updated,
                    source.update_chunk(place.object, place.number, bytes, taken.written, taken.version));
     if (updated.has_others) tell_changed_outside(place);
     version = std::move(updated.version);

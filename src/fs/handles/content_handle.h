@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "backends/api/chunk_reader.h"
+#include "backends/api/chunk.h"
 #include "fs/chunks/stats.h"
 #include "fs/handles/file_handle.h"
 

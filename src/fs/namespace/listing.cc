@@ -273,7 +273,7 @@ Result<struct stat> Listing::listed_attributes(const OpenDirectory& directory, c
     const SharedLock names(mount_.names);
     if (mount_.dataset.changes() == directory.changes)
       if (const Result<const Node*> listed = mount_.nodes.child(node, entry)) child = *listed;
-    // The id in a listing lasts only for some time: see TreeReader::keep().
+    // The id in a listing lasts only for some time: see Source::keep().
     if (child == nullptr) {
       CODECFS_ASSIGN(const Entry now, mount_.dataset.source().find(node.object, entry.name));
       CODECFS_ASSIGN(child, mount_.nodes.child(node, now));

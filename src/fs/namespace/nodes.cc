@@ -30,7 +30,7 @@ NodeKind kind_of(EntryKind kind) {
 /// Keeps an id of the source while the nodes that are to have it are made. Without a source all ids are valid.
 class Nodes::KeptId {
  public:
-  KeptId(TreeReader* source, ObjectId id)
+  KeptId(Source* source, ObjectId id)
       : source_(source), id_(id), is_valid_(source == nullptr || source->keep(id)) {}
   KeptId(const KeptId&) = delete;
   KeptId& operator=(const KeptId&) = delete;
@@ -44,12 +44,12 @@ class Nodes::KeptId {
   }
 
  private:
-  TreeReader* const source_;
+  Source* const source_;
   const ObjectId id_;
   const bool is_valid_;
 };
 
-Nodes::Nodes(const Entry& root, View shown, TreeReader* source) : source_(source), shown_(shown) {
+Nodes::Nodes(const Entry& root, View shown, Source* source) : source_(source), shown_(shown) {
   const auto root_of = [&](View view) {
     Node node;
     node.kind = kind_of(root.kind);

@@ -45,7 +45,7 @@ namespace codecfs::fs {
 class Nodes {
  public:
   /// `shown`: the view that the root of the mount shows. `source`: the nodes keep its ids; null if all ids stay.
-  Nodes(const Entry& root, View shown, TreeReader* source = nullptr);
+  Nodes(const Entry& root, View shown, Source* source = nullptr);
   Nodes(const Nodes&) = delete;
   Nodes& operator=(const Nodes&) = delete;
 
@@ -170,7 +170,7 @@ class Nodes {
   Result<Ino> chunk_of_slot(uint64_t slot, const std::string& path, uint64_t number, uint64_t count);
   std::vector<const Node*> at_or_below(const std::string& path) const CODECFS_REQUIRES_SHARED(mutex_);
 
-  TreeReader* const source_;
+  Source* const source_;
   mutable SharedMutex mutex_{LockRank::nodes};
   PlainNodes plain_ CODECFS_GUARDED_BY(mutex_);
   std::deque<Node> nodes_ CODECFS_GUARDED_BY(mutex_);          // which are immutable

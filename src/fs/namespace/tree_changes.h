@@ -36,7 +36,7 @@ class TreeChanges {
   Result<struct stat> make_directory(Ino parent, std::string_view name);
   Result<> remove_directory(Ino parent, std::string_view name);
   Result<struct stat> make_link(Ino parent, std::string_view name, std::string_view target);
-  /// TreeEditor::restore_link().
+  /// Source::restore_link().
   Result<> restore_link(Ino parent, std::string_view name, std::string_view note);
   /// link(2) of a temporary file to the name of a metadata file or chunk that does not exist: its content is stored
   /// under that name, as by rename(), and the file stays. EEXIST; EPERM for other files and names.

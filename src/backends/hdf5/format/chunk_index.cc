@@ -19,7 +19,8 @@
 #include <exception>
 #include <string_view>
 
-#include "backends/hdf5/library/file_driver.h"
+#include "backends/hdf5/library/captured_reads.h"
+#include "backends/hdf5/library/failure_report.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 
@@ -273,13 +274,11 @@ Result<std::vector<uint64_t>> looked_up_chunks(hid_t dataset, const ChunkGrid& g
 
 }  // namespace
 
-bool reports_absence(std::string_view function) { return function == "H5D__get_chunk_storage_size"; }
-
 Result<StoredChunk> locate_chunk(hid_t dataset, std::span<const uint64_t> offset) {
   const Offset at = library_offset(offset);
   CODECFS_ASSIGN(const uint64_t size, stored_size(dataset, at));
   if (size == 0) return StoredChunk{};
-  CaptureScope capture;
+  CapturedReads capture;
   StoredChunk chunk{true, 0, size, 0};
   std::byte untouched{};  // the driver writes nothing while it captures
   if (read_raw_chunk(dataset, at.data(), chunk.filter_mask, &untouched, size) < 0)

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "backends/hdf5/library/handle.h"
@@ -19,8 +18,6 @@ struct StoredChunk {
   uint32_t filter_mask = 0;
 };
 
-/// Whether an error of this libhdf5 function only means that a chunk is not stored (before 1.12).
-bool reports_absence(std::string_view function);
 /// Looks up one chunk by its offset in elements. Reads no raw data. EIO.
 Result<StoredChunk> locate_chunk(hid_t dataset, std::span<const uint64_t> offset);
 /// Whether a chunk is stored: half the work of locate_chunk(). EIO.

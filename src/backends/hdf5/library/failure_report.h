@@ -16,4 +16,7 @@ struct FailureReport {
 /// `stack`: the argument of the callback. Under a LibraryLock.
 FailureReport report_failure(hid_t stack);
 
+/// Whether an error of this libhdf5 function only means that a chunk is not stored (before 1.12).
+bool reports_absence(std::string_view function);
+
 }  // namespace codecfs::hdf5

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "backends/hdf5/library/library_lock.h"
-#include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/library/text.h"
 #include "base/buffer.h"
 #include "filters/plugins/plugin_class.h"
 #include "filters/plugins/plugins.h"

@@ -13,6 +13,7 @@
 #include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/library/text.h"
 #include "backends/hdf5/metadata/type_map.h"
 #include "backends/hdf5/metadata/type_notes.h"
 #include "base/log.h"
@@ -486,13 +487,6 @@ std::vector<int> integer_attribute(hid_t holder, const char* name) {
   std::vector<int> values(static_cast<size_t>(count));
   if (H5Aread(attribute.get(), H5T_NATIVE_INT, values.data()) < 0) return {};
   return values;
-}
-
-std::string as_utf8(std::string_view bytes) {
-  if (is_utf8(bytes)) return std::string(bytes);
-  std::string text;
-  for (const char byte : bytes) utf8_append(text, static_cast<unsigned char>(byte));
-  return text;
 }
 
 }  // namespace codecfs::hdf5

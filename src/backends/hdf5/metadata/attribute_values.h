@@ -59,7 +59,4 @@ std::string text_attribute(hid_t holder, const char* name);
 /// The elements of an integer attribute (at most 64); empty if it does not exist or has another type.
 std::vector<int> integer_attribute(hid_t holder, const char* name);
 
-/// An HDF5 string as UTF-8: unchanged if it is valid UTF-8, else interpreted as Latin-1.
-std::string as_utf8(std::string_view bytes);
-
 }  // namespace codecfs::hdf5

@@ -10,6 +10,7 @@
 
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/library/text.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 
 namespace codecfs::hdf5 {

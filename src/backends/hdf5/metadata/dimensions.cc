@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/text.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/dimension_scales.h"
 #include "base/log.h"
@@ -375,21 +376,21 @@ Result<std::vector<GroupDimension>> Dimensions::in_group(hid_t group) {
   return dimensions;
 }
 
-Result<Dimensions::Names> Dimensions::names(ObjectId object, const Dataset& dataset) {
-  const bool readable = recorder_.attributes(dataset.address()).has_value();
-  std::vector<std::optional<std::string>> found(dataset.facts().grid.rank());
-  const size_t rank = dataset.rank();
-  const bool scale = readable && rank > 0 && is_dimension_scale(dataset.id());
+Result<Dimensions::Names> Dimensions::names(ObjectId object, const NamedDataset& dataset) {
+  const bool readable = recorder_.attributes(dataset.address).has_value();
+  std::vector<std::optional<std::string>> found(dataset.grid_rank);
+  const size_t rank = dataset.rank;
+  const bool scale = readable && rank > 0 && is_dimension_scale(dataset.id);
   if (scale && rank == 1) {
     found[0] = as_utf8(netcdf_name(tree_.link_name(object)));
   } else if (readable && !scale) {
-    const auto scales = naming_scales(dataset.id(), rank);
+    const auto scales = naming_scales(dataset.id, rank);
     for (size_t d = 0; d < scales.size(); ++d)
       if (scales[d]) found[d] = scale_name(object, *scales[d]);
   }
   const auto unnamed = [](const auto& name) { return !name.has_value(); };
   if (readable && std::ranges::any_of(found, unnamed)) {
-    const std::vector<int> ids = integer_attribute(dataset.id(), "_Netcdf4Coordinates");
+    const std::vector<int> ids = integer_attribute(dataset.id, "_Netcdf4Coordinates");
     for (size_t d = 0; d < rank && ids.size() == rank; ++d) {
       const auto real = numbering().by_id.find(ids[d]);
       if (!found[d] && real != numbering().by_id.end()) found[d] = real->second;

@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "backends/hdf5/metadata/object_tree.h"
-#include "backends/hdf5/source/dataset.h"
 #include "base/result.h"
 
 namespace codecfs::hdf5 {
@@ -30,6 +29,14 @@ bool is_dimension_scale(hid_t dataset);
 
 /// The addresses of the scales that are attached to each dimension. Empty if the dataset has no list of scales.
 std::vector<std::vector<uint64_t>> attached_scales(hid_t dataset, size_t rank);
+
+/// A dataset whose dimensions have names.
+struct NamedDataset {
+  hid_t id;
+  uint64_t address;  // of the object in the file
+  size_t rank;       // of the dataset itself
+  size_t grid_rank;  // of its grid, which has more dimensions for array elements, and one for a null dataspace
+};
 
 class Dimensions {
  public:
@@ -46,11 +53,11 @@ class Dimensions {
   /// The dimensions that a group defines: its scales, in netCDF's order.
   Result<std::vector<GroupDimension>> in_group(hid_t group);
   struct Names {
-    std::vector<std::string> shown;  // one per dimension of dataset.facts().grid
+    std::vector<std::string> shown;  // one per dimension of the grid
     /// If some are generated: the names that the file does not store with the dataset, none for the others. Empty else.
     OptionalNames phony;
   };
-  Result<Names> names(ObjectId object, const Dataset& dataset);
+  Result<Names> names(ObjectId object, const NamedDataset& dataset);
 
   /// The dimension ids that the file stores (_Netcdf4Dimid, _Netcdf4Coordinates).
   struct Numbers {

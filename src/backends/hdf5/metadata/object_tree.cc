@@ -8,7 +8,7 @@
 #include "backends/api/external_link.h"
 #include "backends/api/names.h"
 #include "backends/hdf5/library/library_lock.h"
-#include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/library/text.h"
 #include "backends/hdf5/metadata/dimension_scales.h"
 #include "base/log.h"
 

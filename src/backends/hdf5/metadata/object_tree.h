@@ -65,7 +65,7 @@ class ObjectTree {
   using OutlineOf = std::function<std::optional<Outline>(uint64_t address)>;
   /// Both of the above. `outline_of` may be empty.
   Result<Members> overview(ObjectId group, const OutlineOf& outline_of);
-  /// TreeReader::link_notes().
+  /// Source::link_notes().
   Result<std::vector<Attribute>> link_notes(ObjectId group);
   Result<Entry> find(ObjectId group, std::string_view file_name);
   /// The entry with its HDF5 link.

@@ -7,7 +7,7 @@
 
 #include "backends/hdf5/format/cursor.h"
 #include "backends/hdf5/library/hdf5_version.h"
-#include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/library/text.h"
 
 namespace codecfs::hdf5 {
 namespace {

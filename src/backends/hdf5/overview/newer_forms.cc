@@ -15,7 +15,7 @@
 #include "backends/hdf5/format/superblock.h"
 #include "backends/hdf5/library/access_recorder.h"
 #include "backends/hdf5/library/hdf5_version.h"
-#include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/library/text.h"
 #include "backends/hdf5/overview/messages.h"
 #include "base/endian.h"
 

@@ -14,7 +14,7 @@
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/library/library_read.h"
-#include "backends/hdf5/recode/kept_space.h"
+#include "backends/hdf5/wal/kept_space.h"
 #include "base/endian.h"
 #include "base/parallel.h"
 

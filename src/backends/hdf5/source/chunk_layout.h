@@ -29,7 +29,7 @@ struct StoredPlace {
   uint32_t shown_mask = 0;   // ChunkInfo::filter_mask
   Kind kind = Kind::absent;
   bool has_offset = false;  // ChunkInfo::offset
-  bool is_exact = false;    // see ChunkReader::read_stored()
+  bool is_exact = false;    // see Source::read_stored()
   bool must_check = false;  // then it is only exact if ChunkLayout::is_as_shown()
 };
 

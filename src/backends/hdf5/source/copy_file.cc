@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backends/api/source_copy.h"
-#include "backends/hdf5/library/file_driver.h"
+#include "backends/hdf5/wal/file_driver.h"
 #include "backends/hdf5/wal/survivor.h"
 #include "backends/hdf5/wal/write_log.h"
 #include "base/file_io.h"

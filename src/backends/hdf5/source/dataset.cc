@@ -12,7 +12,7 @@
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/library/stored_enum.h"
-#include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/library/text.h"
 #include "backends/hdf5/metadata/shape_facts.h"
 #include "backends/hdf5/metadata/type_notes.h"
 #include "base/endian.h"

@@ -26,7 +26,8 @@
 
 #include "backends/api/source.h"
 #include "backends/hdf5/format/chunk_index.h"
-#include "backends/hdf5/format/external_storage.h"
+#include "backends/hdf5/metadata/dimensions.h"
+#include "backends/hdf5/source/external_storage.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/metadata/shape_facts.h"
 #include "backends/hdf5/metadata/type_map.h"
@@ -59,6 +60,11 @@ class Dataset {
   [[nodiscard]] uint64_t address() const { return address_; }
   /// Rank of the dataset itself; facts().grid has more dimensions for array elements, and one for a null dataspace.
   [[nodiscard]] size_t rank() const { return rank_; }
+
+  /// For Dimensions::names(). As id().
+  [[nodiscard]] NamedDataset named() const {
+    return {.id = id(), .address = address_, .rank = rank_, .grid_rank = facts_.grid.rank()};
+  }
 
   /// See ChunkLayout; another number after each opening.
   [[nodiscard]] uint64_t layout() const { return layout_; }

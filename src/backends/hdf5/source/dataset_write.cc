@@ -11,7 +11,7 @@
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_read.h"
-#include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/library/text.h"
 #include "backends/hdf5/source/dataset.h"
 #include "base/endian.h"
 #include "base/utf8.h"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "backends/hdf5/library/file_driver.h"
+#include "backends/hdf5/wal/file_driver.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/wal/survivor.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/hdf5/library/library_read.h"
-#include "backends/hdf5/metadata/tree_write.h"
+#include "backends/hdf5/source/tree_write.h"
 
 namespace codecfs::hdf5 {
 
@@ -136,7 +136,7 @@ Result<> TreeChanges::resize(ObjectId id, std::span<const uint64_t> shape) {
 Result<std::vector<std::string>> TreeChanges::dimension_names(ObjectId id) {
   return datasets_.with(id, [&](const Dataset& dataset) -> Result<std::vector<std::string>> {
     const LibraryLock lock;
-    CODECFS_ASSIGN(auto names, mounted_.dimensions->names(id, dataset));
+    CODECFS_ASSIGN(auto names, mounted_.dimensions->names(id, dataset.named()));
     return std::move(names.shown);
   });
 }

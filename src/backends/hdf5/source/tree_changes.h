@@ -1,5 +1,5 @@
 #pragma once
-// Changes of a file's tree and metadata. See TreeEditor of backends/api for the functions. Thread-safe.
+// Changes of a file's tree and metadata. See Source of backends/api for the functions. Thread-safe.
 
 #include <cstdint>
 #include <span>

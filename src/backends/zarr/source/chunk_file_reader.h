@@ -1,5 +1,5 @@
 #pragma once
-// Locates, lists and reads the chunk files of a store. See ChunkReader of backends/api for the functions. Thread-safe;
+// Locates, lists and reads the chunk files of a store. See Source of backends/api for the functions. Thread-safe;
 // takes OpenStore::using_keys() itself, but decodes without it.
 
 #include <cstdint>

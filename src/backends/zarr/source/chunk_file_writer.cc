@@ -58,12 +58,12 @@ Result<> ChunkFileWriter::begin_updates(ObjectId variable) {
   return writer_.shared() != nullptr ? writer_.shared()->begin_updates() : Result<>();
 }
 
-Result<ChunkWriter::Base> ChunkFileWriter::read_base(const OpenArray& array, const std::string& key) {
+Result<ChunkBase> ChunkFileWriter::read_base(const OpenArray& array, const std::string& key) {
   auto file = writer_.shared()->read_now(key, array.max_stored);
   if (!file && file.error().code == EFBIG)
     return fail(EIO, "{}: has more than the {} bytes that it may have", key, array.max_stored);
   if (!file) return pass_on(file);
-  ChunkWriter::Base base{
+  ChunkBase base{
       .chunk = std::nullopt, .version = std::move(file->version), .is_changed = store_.files().take_changed(key)};
   if (file->bytes) {
     CODECFS_ASSIGN(base.chunk, decode_chunk(array, key, *std::move(file->bytes)));
@@ -71,26 +71,26 @@ Result<ChunkWriter::Base> ChunkFileWriter::read_base(const OpenArray& array, con
   return base;
 }
 
-Result<ChunkWriter::Base> ChunkFileWriter::fetch_base(ObjectId variable, uint64_t number) {
+Result<ChunkBase> ChunkFileWriter::fetch_base(ObjectId variable, uint64_t number) {
   CODECFS_ASSIGN(const Target target, target_of_locked(variable, number));
   return read_base(*target.array, join_key(target.array->key, target.name));
 }
 
-Result<ChunkWriter::Updated> ChunkFileWriter::update_chunk(ObjectId variable, uint64_t number, Bytes chunk,
+Result<UpdatedChunk> ChunkFileWriter::update_chunk(ObjectId variable, uint64_t number, Bytes chunk,
                                                            const ByteSet& written,
                                                            const std::optional<std::string>& version) {
   CODECFS_ASSIGN(const Target first, target_of_locked(variable, number));
   if (first.array->array.shards) return update_in_shard(variable, number, chunk, written);
-  ChunkWriter::Updated done;
+  UpdatedChunk done;
   std::optional<std::string> based_on = version;
-  return repeat_change([&]() -> Result<ChunkWriter::Updated> {
+  return repeat_change([&]() -> Result<UpdatedChunk> {
     CODECFS_TRY(repeat_change([&] { return metadata_.correct_codecs(variable); }));
     CODECFS_ASSIGN(const Target target, target_of_locked(variable, number));
     const auto& [array, name] = target;
     const std::string key = join_key(array->key, name);
     Buffer merged;
     if (!based_on) {
-      CODECFS_ASSIGN(ChunkWriter::Base base, read_base(*array, key));
+      CODECFS_ASSIGN(ChunkBase base, read_base(*array, key));
       done.has_others = true;
       if (base.chunk) {
         merged = *std::move(base.chunk);
@@ -120,7 +120,7 @@ Result<ChunkWriter::Updated> ChunkFileWriter::update_chunk(ObjectId variable, ui
 }
 
 /// What is held for a shard is brought into its current state when that is written.
-Result<ChunkWriter::Updated> ChunkFileWriter::update_in_shard(ObjectId variable, uint64_t number, Bytes chunk,
+Result<UpdatedChunk> ChunkFileWriter::update_in_shard(ObjectId variable, uint64_t number, Bytes chunk,
                                                               const ByteSet& written) {
   CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(chunk));
   const auto part = std::make_shared<const WrittenPart>(std::move(copy), written);
@@ -131,7 +131,7 @@ Result<ChunkWriter::Updated> ChunkFileWriter::update_in_shard(ObjectId variable,
     CODECFS_ASSIGN(const Target now, target_of(variable, number));
     if (now.array != target.array && !describe_same_chunks(now.array->metadata, target.array->metadata)) continue;
     CODECFS_TRY(put_in_shard(now, number, &stored.bytes, part));
-    return ChunkWriter::Updated{};
+    return UpdatedChunk{};
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Writes and removes the chunk files of a store. See ChunkWriter of backends/api for the functions. Thread-safe; takes
+// Writes and removes the chunk files of a store. See Source of backends/api for the functions. Thread-safe; takes
 // the locks of OpenStore itself, but encodes without them.
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "backends/api/chunk_writer.h"
+#include "backends/api/chunk.h"
 #include "backends/zarr/source/metadata_changes.h"
 #include "backends/zarr/source/open_store.h"
 #include "backends/zarr/source/shard_writer.h"
@@ -26,8 +26,8 @@ class ChunkFileWriter {
   Result<bool> write_stored(ObjectId variable, uint64_t number, Bytes stored);
   Result<> remove_chunk(ObjectId variable, uint64_t number);
   Result<> begin_updates(ObjectId variable);
-  Result<ChunkWriter::Base> fetch_base(ObjectId variable, uint64_t number);
-  Result<ChunkWriter::Updated> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
+  Result<ChunkBase> fetch_base(ObjectId variable, uint64_t number);
+  Result<UpdatedChunk> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
                                             const std::optional<std::string>& version);
 
  private:
@@ -43,9 +43,9 @@ class ChunkFileWriter {
   /// `encoded`: null, the chunk is removed. `part`: what of it was written; null: all.
   Result<> put_in_shard(const Target& target, uint64_t number, const Bytes* encoded,
                         std::shared_ptr<const WrittenPart> part = nullptr);
-  Result<ChunkWriter::Updated> update_in_shard(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written);
+  Result<UpdatedChunk> update_in_shard(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written);
   /// The chunk as it is stored now.
-  Result<ChunkWriter::Base> read_base(const OpenArray& array, const std::string& key);
+  Result<ChunkBase> read_base(const OpenArray& array, const std::string& key);
   void refresh_listing(const Target& target, uint64_t number);
 
   OpenStore& store_;

@@ -8,20 +8,11 @@
 #include <string_view>
 
 #include "backends/api/source.h"
+#include "backends/zarr/metadata/metadata_files.h"
 #include "backends/zarr/store/store.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {
-
-inline constexpr const char* kArrayFile = ".zarray";
-inline constexpr const char* kGroupFile = ".zgroup";
-inline constexpr const char* kAttributesFile = ".zattrs";
-inline constexpr const char* kConsolidatedFile = ".zmetadata";
-inline constexpr const char* kZarr3File = "zarr.json";  // of groups and arrays
-
-enum class ZarrFormat { v2, v3 };
-
-inline constexpr uint64_t kMaxMetadataBytes = uint64_t{64} << 20;
 
 /// The text of a metadata file; none if it does not exist.
 Result<std::optional<std::string>> read_metadata(const Store& store, const std::string& key);

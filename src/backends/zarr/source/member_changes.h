@@ -1,5 +1,5 @@
 #pragma once
-// Creates, removes and moves the groups and arrays of a store. See TreeEditor of backends/api for the functions. Each
+// Creates, removes and moves the groups and arrays of a store. See Source of backends/api for the functions. Each
 // replaces a directory atomically. Thread-safe; takes the locks of OpenStore itself.
 
 #include <string>

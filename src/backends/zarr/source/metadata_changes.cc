@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/zarr/metadata/metadata_write.h"
-#include "backends/zarr/metadata/nczarr_changes.h"
+#include "backends/zarr/source/nczarr_changes.h"
 #include "backends/zarr/metadata/zarr3_write.h"
 #include "backends/zarr/source/chunk_listing.h"
 #include "base/log.h"

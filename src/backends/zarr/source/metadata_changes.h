@@ -1,5 +1,5 @@
 #pragma once
-// Changes the attributes, dimension names, shapes and codecs of a store's groups and arrays. See TreeEditor of
+// Changes the attributes, dimension names, shapes and codecs of a store's groups and arrays. See Source of
 // backends/api for the functions. Thread-safe; takes the locks of OpenStore itself. In a store that other programs may
 // write, EAGAIN: metadata has changed, so the change must be made anew (repeat_change()).
 

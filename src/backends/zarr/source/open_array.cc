@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/zarr/metadata/nczarr_changes.h"
+#include "backends/zarr/source/nczarr_changes.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/chunk_listing.h"
 #include "backends/zarr/source/hierarchy.h"

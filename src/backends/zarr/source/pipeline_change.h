@@ -12,10 +12,10 @@
 
 namespace codecfs::zarr {
 
-/// See TreeEditor::set_filters() of backends/api. Takes the locks of OpenStore itself.
+/// See Source::set_filters() of backends/api. Takes the locks of OpenStore itself.
 Result<> change_pipeline(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
                          std::span<const FilterStage> filters, Progress& progress);
-/// The same for TreeEditor::set_sharding().
+/// The same for Source::set_sharding().
 Result<> change_sharding(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
                          const Variable& wanted, Progress& progress);
 

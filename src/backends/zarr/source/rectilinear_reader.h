@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "backends/api/chunk_reader.h"
+#include "backends/api/chunk.h"
 #include "backends/zarr/source/open_array.h"
 #include "backends/zarr/store/store.h"
 #include "base/buffer.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The shards of sharded arrays as whole files. See ChunkReader and ChunkWriter of backends/api for the functions.
+// The shards of sharded arrays as whole files. See Source of backends/api for the functions.
 // Thread-safe; takes the locks of OpenStore itself, but decodes without them.
 //
 // Chunks that are held for an array (shard_writer.h) are written before its shards are shown.

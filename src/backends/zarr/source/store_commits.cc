@@ -1,6 +1,6 @@
 #include "backends/zarr/source/store_commits.h"
 
-#include "backends/zarr/metadata/consolidated.h"
+#include "backends/zarr/source/consolidated.h"
 #include "backends/zarr/store/shared_store.h"
 
 namespace codecfs::zarr {

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "backends/zarr/metadata/nczarr_changes.h"
+#include "backends/zarr/source/nczarr_changes.h"
 #include "backends/zarr/source/open_store.h"
 #include "backends/zarr/store/store_writer.h"
 

@@ -11,7 +11,7 @@
 #include "backends/api/link_notes.h"
 #include "backends/api/names.h"
 #include "backends/zarr/metadata/metadata.h"
-#include "backends/zarr/metadata/nczarr_scope.h"
+#include "backends/zarr/source/nczarr_scope.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/access.h"
 #include "backends/zarr/source/chunk_file_reader.h"

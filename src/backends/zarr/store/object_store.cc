@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/metadata/metadata_files.h"
 #include "base/interruption.h"
 #include "base/mutex.h"
 #include "base/text_hash.h"

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "backends/zarr/metadata/zarr3_metadata.h"
-#include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/metadata/metadata_files.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "model/json.h"

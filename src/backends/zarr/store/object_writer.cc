@@ -7,7 +7,7 @@
 #include <random>
 #include <utility>
 
-#include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/metadata/metadata_files.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "remote/range_plan.h"

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/metadata/metadata_files.h"
 
 namespace codecfs::zarr {
 namespace {

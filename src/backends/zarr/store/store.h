@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "backends/api/chunk_reader.h"
+#include "backends/api/chunk.h"
 #include "base/buffer.h"
 #include "base/result.h"
 #include "base/unique_fd.h"

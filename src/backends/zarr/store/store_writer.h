@@ -108,9 +108,9 @@ class StoreWriter {
   virtual Result<> commit() { return {}; }
   /// The periodic commit, for which no caller waits. False: not done, because it would cost too much.
   virtual Result<bool> commit_at_interval() { return true; }
-  /// See Lifecycle::is_deleted().
+  /// See Source::is_deleted().
   [[nodiscard]] virtual bool is_deleted() { return false; }
-  /// Ends writing: other programs may write now. ESTALE: see Lifecycle::finish().
+  /// Ends writing: other programs may write now. ESTALE: see Source::finish().
   virtual Result<> end() { return {}; }
 
  private:

@@ -149,7 +149,7 @@ TEST_F(IsolatedHdf5Test, ChunksThatAreStoredTogetherAreHeldUntilTheyAreSealed) {
   EXPECT_TRUE(source->writes_together(id));
   const auto store = [&](std::vector<uint64_t> numbers, int value) {
     std::vector<std::vector<int32_t>> contents;
-    std::vector<ChunkWriter::NumberedChunk> chunks;
+    std::vector<NumberedChunk> chunks;
     for (const uint64_t number : numbers) {
       contents.emplace_back(100, value + static_cast<int>(number));
       if (number < 10) std::ranges::copy(contents.back(), values_.begin() + static_cast<ptrdiff_t>(number) * 100);

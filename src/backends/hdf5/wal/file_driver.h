@@ -1,11 +1,6 @@
 #pragma once
-// Our virtual file driver for libhdf5: reads and writes through a LoggedFile (write_log.h). Besides, it can record
-// where raw data is read, and hides the mark of an open file.
-//
-// Capture: libhdf5 is slow to report some addresses (H5Dget_chunk_info_by_coord of 1.10 scans the whole chunk index for
-// one chunk), but it finds them quickly when it reads. During the lifetime of a CaptureScope, raw data reads
-// (H5FD_MEM_DRAW) of this thread read nothing: their address, in bytes from the start of the file including a user
-// block, and their size are recorded, and the driver reports success. Metadata is read as usual.
+// Our virtual file driver for libhdf5: reads and writes through a LoggedFile (write_log.h). Besides, it notes
+// where raw data is read (library/captured_reads.h), and hides the mark of an open file.
 //
 // Writing: libhdf5's writes go to the LoggedFile of the OpenScope in which the file was opened; the owner of that
 // LoggedFile decides whether they reach the source. Other files that libhdf5 opens for writing (the sources of a
@@ -47,24 +42,5 @@ bool is_allocated(const LoggedFile& file, uint64_t address, uint64_t size);
 
 /// Whether the file has the mark of a writer that has it open or crashed. False if it cannot be read.
 bool marked_as_open(int fd);
-
-/// The raw data reads that a CaptureScope has recorded.
-struct Captured {
-  uint64_t address = 0;  // bytes from the start of the file
-  uint64_t size = 0;     // bytes
-  unsigned reads = 0;    // number of reads; address and size are those of the latest
-};
-
-class CaptureScope {
- public:
-  CaptureScope();
-  ~CaptureScope();
-  CaptureScope(const CaptureScope&) = delete;
-  CaptureScope& operator=(const CaptureScope&) = delete;
-  [[nodiscard]] const Captured& seen() const { return seen_; }
-
- private:
-  Captured seen_;
-};
 
 }  // namespace codecfs::hdf5

@@ -17,9 +17,9 @@ class PipelineChanges {
   /// Both must outlive this object.
   PipelineChanges(MountedFile& mounted, OpenDatasets& datasets) : mounted_(mounted), datasets_(datasets) {}
 
-  /// See TreeEditor::set_filters() of backends/api.
+  /// See Source::set_filters() of backends/api.
   Result<> set_filters(ObjectId id, std::span<const FilterStage> chain, Progress& progress);
-  /// See TreeEditor::encode_masked_chunks().
+  /// See Source::encode_masked_chunks().
   Result<> encode_masked_chunks(ObjectId id, Progress& progress);
 
  private:

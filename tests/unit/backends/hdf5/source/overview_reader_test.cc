@@ -1,7 +1,7 @@
 // Datasets that are described without libhdf5: the same answers as by it, also in damaged files. libhdf5 runs in a
 // process of its own here, as damage makes it crash.
 
-#include "backends/hdf5/overview/overview_reader.h"
+#include "backends/hdf5/source/overview_reader.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "backends/hdf5/format/edge_chunks.h"
+#include "backends/hdf5/source/edge_chunks.h"
 
 #include <algorithm>
 #include <optional>

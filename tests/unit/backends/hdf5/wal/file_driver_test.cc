@@ -1,6 +1,6 @@
 // The file driver compared with libhdf5's own, and what only it does: captures, hidden marks, truncated files.
 
-#include "backends/hdf5/library/file_driver.h"
+#include "backends/hdf5/wal/file_driver.h"
 
 #include <fcntl.h>
 
@@ -9,6 +9,7 @@
 #include <numeric>
 #include <thread>
 
+#include "backends/hdf5/library/captured_reads.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "support/crash_simulator.h"
 #include "support/hdf5_testing.h"
@@ -201,7 +202,7 @@ TEST_F(FileDriver, CapturesWhereRawDataIsRead) {
   uint32_t mask = 0;
   Values values(kChunk, -1);
   {
-    const CaptureScope capture;
+    const CapturedReads capture;
     EXPECT_EQ(capture.seen().reads, 0);
     EXPECT_GE(read_raw_chunk(dataset.get(), &start, mask, values.data(), kChunk * sizeof(int)), 0);
     EXPECT_EQ(capture.seen().reads, 1);
@@ -219,7 +220,7 @@ TEST_F(FileDriver, AnotherThreadReadsDuringACapture) {
   create_with_values();
   const auto bytes = logged(path());
   const Handle file = open(bytes.get(), path(), H5F_ACC_RDONLY);
-  const CaptureScope capture;
+  const CapturedReads capture;
   std::optional<Values> seen;
   std::thread([&] { seen = read(file); }).join();
   EXPECT_EQ(seen, count_up(1000));

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/hdf5/recode/left_space.h"
+#include "backends/hdf5/wal/left_space.h"
 #include "base/result.h"
 
 namespace codecfs::hdf5 {

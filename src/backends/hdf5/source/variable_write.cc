@@ -4,13 +4,13 @@
 #include <array>
 #include <cstring>
 
-#include "backends/hdf5/format/edge_chunks.h"
+#include "backends/hdf5/source/edge_chunks.h"
 #include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/metadata/attribute_values.h"
-#include "backends/hdf5/metadata/tree_write.h"
+#include "backends/hdf5/source/tree_write.h"
 #include "backends/hdf5/metadata/type_make.h"
 #include "backends/hdf5/metadata/type_map.h"
 #include "backends/hdf5/metadata/type_notes.h"
@@ -341,7 +341,7 @@ Result<std::optional<DimensionWriter::Plan>> TreeWriter::plan_dimensions(ObjectI
   // new variable that gets its dimensions.
   std::vector<std::string> shown;
   if (stays_if_equal || shown_rank > rank) {
-    CODECFS_ASSIGN(auto found, dimensions_.names(variable, dataset));
+    CODECFS_ASSIGN(auto found, dimensions_.names(variable, dataset.named()));
     shown = std::move(found.shown);
   }
   if (stays_if_equal && std::ranges::equal(names, shown)) return std::optional<DimensionWriter::Plan>();

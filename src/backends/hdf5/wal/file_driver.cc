@@ -3,7 +3,7 @@
 // Callbacks run under the LibraryLock of the thread that called libhdf5. Exceptions must not leave a callback, so
 // allocation failures are caught.
 
-#include "backends/hdf5/library/file_driver.h"
+#include "backends/hdf5/wal/file_driver.h"
 
 #include <sys/stat.h>
 
@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "backends/hdf5/format/superblock.h"
+#include "backends/hdf5/library/captured_reads.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "base/file_io.h"
 
 namespace codecfs::hdf5 {
 namespace {
 
-thread_local Captured* capture = nullptr;
 thread_local LoggedFile* to_open = nullptr;
 
 /// Metadata from a larger read: libhdf5 lists a group by many small reads of its members' headers, one after the other.
@@ -157,12 +157,7 @@ Result<size_t> read_metadata(DriverFile& file, haddr_t address, MutableBytes to)
 
 herr_t driver_read(H5FD_t* library_file, H5FD_mem_t type, hid_t, haddr_t address, size_t size, void* buffer) {
   DriverFile& file = of(library_file);
-  if (type == H5FD_MEM_DRAW && capture != nullptr) {
-    capture->address = address;
-    capture->size = size;
-    ++capture->reads;
-    return 0;
-  }
+  if (type == H5FD_MEM_DRAW && CapturedReads::note(address, size)) return 0;
   if (address > kLargestOffset || size > kLargestOffset - address) return -1;
   auto* to = static_cast<std::byte*>(buffer);
   Result<size_t> count = size_t{0};
@@ -264,7 +259,5 @@ bool marked_as_open(int fd) {
 OpenScope::OpenScope(LoggedFile& file) { to_open = &file; }
 OpenScope::~OpenScope() { to_open = nullptr; }
 
-CaptureScope::CaptureScope() { capture = &seen_; }
-CaptureScope::~CaptureScope() { capture = nullptr; }
 
 }  // namespace codecfs::hdf5

@@ -3,7 +3,7 @@
 // Lock order: PipelineChanges (one set_filters() at a time), OpenDatasets, the locks of a LibraryRead, the LibraryLock.
 // Chunks are read without any of them.
 
-#include "backends/hdf5/source/hdf5_source.h"
+#include "backends/hdf5/hdf5_source.h"
 
 #include <atomic>
 #include <memory>
@@ -16,11 +16,11 @@
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/overview/newer_forms.h"
-#include "backends/hdf5/overview/overview_reader.h"
+#include "backends/hdf5/source/overview_reader.h"
 #include "backends/hdf5/source/isolated_source.h"
 #include "backends/hdf5/source/mounted_file.h"
 #include "backends/hdf5/source/open_datasets.h"
-#include "backends/hdf5/source/pipeline_changes.h"
+#include "backends/hdf5/recode/pipeline_changes.h"
 #include "backends/hdf5/source/tree_changes.h"
 #include "backends/hdf5/source/virtual_sources.h"
 #include "base/worker_process.h"
@@ -131,7 +131,7 @@ class Hdf5Source final : public IsolatedSource {
         variable->unreadable_attributes = std::move(attributes.error());
       else
         return pass_on(attributes);
-      CODECFS_ASSIGN(auto names, mounted_.dimensions->names(id, dataset));
+      CODECFS_ASSIGN(auto names, mounted_.dimensions->names(id, dataset.named()));
       if (!names.phony.empty() && !variable->unreadable_attributes)
         variable->attributes.push_back(phony_attribute(names.phony));
       variable->dimensions = std::move(names.shown);

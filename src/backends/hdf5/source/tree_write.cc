@@ -1,6 +1,6 @@
 // Groups and links: creation, removal and moves. Variables: variable_write.cc.
 
-#include "backends/hdf5/metadata/tree_write.h"
+#include "backends/hdf5/source/tree_write.h"
 
 #include <algorithm>
 #include <deque>
@@ -9,7 +9,7 @@
 #include "backends/api/names.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
-#include "backends/hdf5/metadata/attribute_values.h"
+#include "backends/hdf5/library/text.h"
 #include "base/utf8.h"
 
 namespace codecfs::hdf5 {
@@ -208,7 +208,7 @@ Result<> TreeWriter::rename(ObjectId from, std::string_view name, ObjectId to, s
       return fail(EOPNOTSUPP, "\"{}\" is the dimension of other variables, which find it only where it is", name);
     if (from != to && !attached_scales(dataset->id(), dataset->rank()).empty()) {
       CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset->id()));
-      CODECFS_ASSIGN(const auto names, dimensions_.names(member.entry.object, *dataset));
+      CODECFS_ASSIGN(const auto names, dimensions_.names(member.entry.object, dataset->named()));
       const OptionalNames named(names.shown.begin(), names.shown.end());
       CODECFS_ASSIGN(plan, scales_.plan(to, netcdf_name(link), extents, std::span(named).first(extents.size())));
     }

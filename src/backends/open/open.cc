@@ -16,7 +16,7 @@
 #include "backends/api/unsupported_format.h"
 #include "backends/folder/bucket_files.h"
 #include "backends/folder/folder_source.h"
-#include "backends/hdf5/source/hdf5_source.h"
+#include "backends/hdf5/hdf5_source.h"
 #include "backends/worker/chunk_index.h"
 #include "backends/worker/isolated_hdf5.h"
 #include "backends/zarr/source/zarr_source.h"

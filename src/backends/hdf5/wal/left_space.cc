@@ -1,4 +1,4 @@
-#include "backends/hdf5/recode/left_space.h"
+#include "backends/hdf5/wal/left_space.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "backends/zarr/metadata/nczarr_scope.h"
+#include "backends/zarr/source/nczarr_scope.h"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
-#include "backends/zarr/metadata/nczarr_changes.h"
+#include "backends/zarr/source/nczarr_changes.h"
 
 #include <algorithm>
 #include <map>
 
-#include "backends/zarr/metadata/nczarr_scope.h"
+#include "backends/zarr/source/nczarr_scope.h"
 #include "base/log.h"
 
 namespace codecfs::zarr {

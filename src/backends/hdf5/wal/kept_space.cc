@@ -1,4 +1,4 @@
-#include "backends/hdf5/recode/kept_space.h"
+#include "backends/hdf5/wal/kept_space.h"
 
 #include <algorithm>
 #include <functional>

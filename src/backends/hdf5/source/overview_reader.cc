@@ -1,4 +1,4 @@
-#include "backends/hdf5/overview/overview_reader.h"
+#include "backends/hdf5/source/overview_reader.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include "backends/hdf5/format/cursor.h"
 #include "backends/hdf5/format/superblock.h"
-#include "backends/hdf5/library/file_driver.h"
+#include "backends/hdf5/wal/file_driver.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/metadata/attribute_values.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/zarr/metadata/nczarr.h"
-#include "backends/zarr/metadata/nczarr_changes.h"
+#include "backends/zarr/source/nczarr_changes.h"
 #include "backends/zarr/source/hierarchy.h"
 #include "base/result.h"
 

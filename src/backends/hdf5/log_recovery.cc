@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "backends/api/written_sources.h"
-#include "backends/hdf5/source/hdf5_source.h"
+#include "backends/hdf5/hdf5_source.h"
 #include "backends/hdf5/wal/survivor.h"
 #include "backends/hdf5/wal/write_log.h"
 

@@ -1,4 +1,4 @@
-#include "backends/hdf5/source/pipeline_changes.h"
+#include "backends/hdf5/recode/pipeline_changes.h"
 
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/recode/recode.h"

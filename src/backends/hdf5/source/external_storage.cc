@@ -1,6 +1,6 @@
 // Reads external storage without libhdf5, and so without its lock.
 
-#include "backends/hdf5/format/external_storage.h"
+#include "backends/hdf5/source/external_storage.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "backends/zarr/metadata/consolidated.h"
+#include "backends/zarr/source/consolidated.h"
 
 #include <map>
 #include <new>
