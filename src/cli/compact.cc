@@ -1,5 +1,5 @@
 #include "cli/source_command.h"
-#include "compact/compact_source.h"
+#include "backends/open/source_opener.h"
 
 namespace codecfs::cli {
 

@@ -11,7 +11,7 @@
 #include "cli/dataset_options.h"
 #include "cli/report.h"
 #include "commands/workers.h"
-#include "compact/compact_source.h"
+#include "backends/open/source_opener.h"
 
 namespace codecfs::cli {
 namespace {
@@ -102,7 +102,7 @@ class ConvertCommand final : public Command {
                                      .portable = portable_,
                                      .libver = libver_,
                                      .resume = resume_,
-                                     .compact = compact_source};
+                                     .opener = options_.opener()};
     if (portable_ && options.format != commands::DatasetFormat::zarr3)
       return fail(EINVAL, "--portable: only for --format zarr3");
     if (!libver_.empty() && options.format != commands::DatasetFormat::hdf5)

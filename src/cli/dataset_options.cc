@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "backends/open/source_opener.h"
 #include "base/progress_reporter.h"
 #include "cli/filter_options.h"
 #include "model/limits.h"
@@ -33,8 +34,7 @@ Result<> DatasetOptions::prepare() {
   ProgressReporter::show_on(STDERR_FILENO);
   set_max_chunk_bytes(arguments_.options.max_chunk_bytes);  // worker processes inherit the limit
   CODECFS_ASSIGN(rules_, set_up_filters(arguments_.filters));
-  set_hdf5_options(arguments_.options.hdf5);
-  set_object_options(arguments_.options.objects);
+  opener_ = SourceOpener(arguments_.options.sources);
   return {};
 }
 
@@ -43,7 +43,7 @@ Result<std::unique_ptr<Source>> DatasetOptions::open(const std::string& path, bo
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) rules.folder = std::filesystem::canonical(path, error).string();
   set_reference_rules(rules);
-  return open_source(path, may_write);
+  return opener_.open(path, may_write);
 }
 
 }  // namespace codecfs::cli

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/api/source.h"
+#include "backends/open/source_opener.h"
 #include "cli/argument_parser.h"
 #include "cli/mount_options.h"
 
@@ -19,10 +20,12 @@ class DatasetOptions {
   void declare_with_rules(ArgumentParser& parser);
 
   /// How HDF5 files are opened and created, which prepare() uses.
-  [[nodiscard]] Hdf5Options& hdf5() { return arguments_.options.hdf5; }
+  [[nodiscard]] Hdf5Options& hdf5() { return arguments_.options.sources.hdf5; }
 
   /// Sets up the filters and the reading of sources; must be called once, before open(). EINVAL.
   Result<> prepare();
+  /// Opens sources with these options; to be used after prepare().
+  [[nodiscard]] const SourceOpener& opener() const { return opener_; }
   /// Opens a dataset or a folder of datasets.
   Result<std::unique_ptr<Source>> open(const std::string& path, bool may_write = false) const;
 
@@ -35,6 +38,7 @@ class DatasetOptions {
   std::vector<std::string> lists_;
   std::vector<std::string> rule_texts_;
   filters::FilterRules rules_;
+  SourceOpener opener_;
 };
 
 }  // namespace codecfs::cli

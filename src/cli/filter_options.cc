@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "backends/api/processes.h"
 #include "backends/api/source.h"
 #include "filters/core/codec_json.h"
 #include "filters/core/filter.h"

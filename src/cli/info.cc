@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "backends/open/source_opener.h"
 #include "base/terminal_text.h"
 #include "cli/command.h"
 #include "cli/dataset_options.h"

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "backends/open/source_opener.h"
 #include "cli/report.h"
 #include "commands/references.h"
 #include "filters/plugins/plugins.h"

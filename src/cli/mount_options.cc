@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/api/source.h"
+#include "backends/open/source_opener.h"
 #include "base/closest_name.h"
 
 namespace codecfs::cli {
@@ -62,7 +63,7 @@ const std::array kOwnOptions{
               }},
     OwnOption{"index=SIZE", "places of chunks of HDF5 files kept in memory (default 32M)",
               [](MountArguments& arguments, const std::string& value) {
-                return set_size(arguments.options.hdf5.index_bytes, "index", value);
+                return set_size(arguments.options.sources.hdf5.index_bytes, "index", value);
               }},
     OwnOption{"max_chunk=SIZE", "larger chunks are neither read nor made, 1M to 2047M decoded (default 1G)",
               set_max_chunk},
@@ -103,50 +104,50 @@ const std::array kOwnOptions{
     OwnOption{"isolate=HOW", "on (default): libhdf5 runs in a process of its own; off: in this process, to debug it",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 if (value != "on" && value != "off") return fail(EINVAL, "-o isolate={}: is neither on nor off", value);
-                arguments.options.hdf5.isolated = value == "on";
+                arguments.options.sources.hdf5.isolated = value == "on";
                 return {};
               }},
     OwnOption{"endpoint=URL", "the server of s3:// (default: AWS_ENDPOINT_URL_S3, the profile, AWS)",
               [](MountArguments& arguments, const std::string& value) {
-                return set_text(arguments.options.objects.endpoint, "endpoint", value);
+                return set_text(arguments.options.sources.objects.endpoint, "endpoint", value);
               }},
     OwnOption{"region=NAME", "of the bucket (default: AWS_REGION, the profile, what the server says)",
               [](MountArguments& arguments, const std::string& value) {
-                return set_text(arguments.options.objects.region, "region", value);
+                return set_text(arguments.options.sources.objects.region, "region", value);
               }},
     OwnOption{"profile=NAME", "of ~/.aws, with the keys of s3:// (default: AWS_PROFILE, default)",
               [](MountArguments& arguments, const std::string& value) {
-                return set_text(arguments.options.objects.profile, "profile", value);
+                return set_text(arguments.options.sources.objects.profile, "profile", value);
               }},
     OwnOption{"absent=403",
               "an object that may not be read is absent, as S3 answers without the right to list the bucket",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 if (value != "403") return fail(EINVAL, "-o absent={}: only 403 can mean that", value);
-                arguments.options.objects.absent_403 = true;
+                arguments.options.sources.objects.absent_403 = true;
                 return {};
               }},
     OwnOption{"connections=N", "requests to an object store at a time, 1 to 1024 (default 64)",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 unsigned number = 0;
                 CODECFS_TRY(set_number(number, "connections", value, 1024));
-                arguments.options.objects.connections = number;
+                arguments.options.sources.objects.connections = number;
                 return {};
               }},
     OwnOption{"cache_dir=DIR", "keep what is read of HDF5 files and zip archives in object stores in this directory",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 if (value.empty()) return fail(EINVAL, "-o cache_dir=: needs the name of a directory");
-                arguments.options.objects.cache_directory = std::filesystem::absolute(value).string();
+                arguments.options.sources.objects.cache_directory = std::filesystem::absolute(value).string();
                 return {};
               }},
     OwnOption{"cache_size=SIZE", "of this directory, at most (default 10G)",
               [](MountArguments& arguments, const std::string& value) {
-                return set_size(arguments.options.objects.cache_bytes, "cache_size", value);
+                return set_size(arguments.options.sources.objects.cache_bytes, "cache_size", value);
               }},
     OwnOption{"retry=SECONDS", "how long failed requests are repeated, 1 to 3600 (default 45)",
               [](MountArguments& arguments, const std::string& value) -> Result<> {
                 unsigned number = 0;
                 CODECFS_TRY(set_number(number, "retry", value, 3600));
-                arguments.options.objects.retry_time = std::chrono::seconds(number);
+                arguments.options.sources.objects.retry_time = std::chrono::seconds(number);
                 return {};
               }},
     OwnOption{"log=FILE", "append messages to FILE (default: syslog; with -f stderr)",
@@ -288,7 +289,7 @@ Result<> apply_option(MountArguments& arguments, const std::string& option) {
     return {};
   }
   if (option == "anon" || option == "path_style" || option == "requester_pays") {
-    remote::ObjectOptions& objects = options.objects;
+    remote::ObjectOptions& objects = options.sources.objects;
     (option == "anon"         ? objects.anonymous
      : option == "path_style" ? objects.path_style
                               : objects.requester_pays) = true;

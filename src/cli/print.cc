@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "backends/api/newer_format.h"
 #include "backends/api/source.h"
 #include "base/sandbox.h"
 #include "filters/core/codec_json.h"
@@ -35,7 +36,7 @@ std::unique_ptr<Command> make_print(std::string text) { return std::make_unique<
 
 std::string version_text() {
   return fmt::format("codecfs {}\nlibfuse {}\n{}\ncodecs: {}\nsandbox: {}\n", CODECFS_VERSION, fuse_pkgversion(),
-                     format_versions(), filters::codec_versions(), sandbox_support());
+                     hdf5_version(), filters::codec_versions(), sandbox_support());
 }
 
 }  // namespace codecfs::cli

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "backends/open/source_opener.h"
 #include "base/human.h"
 #include "base/terminal_text.h"
 #include "cli/command.h"

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "backends/open/source_opener.h"
 #include "base/file_io.h"
 #include "base/file_name.h"
 #include "base/human.h"

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "backends/open/source_opener.h"
 #include "cli/command.h"
 #include "cli/dataset_options.h"
 #include "cli/report.h"

@@ -14,9 +14,10 @@
 #include <utility>
 
 #include "backends/api/adapted_source.h"
+#include "backends/api/file_names.h"
 #include "backends/api/newer_format.h"
 #include "backends/api/source_copy.h"
-#include "backends/api/source_format.h"
+#include "backends/open/source_opener.h"
 #include "base/ascii.h"
 #include "base/file_io.h"
 #include "base/progress_reporter.h"
@@ -428,6 +429,7 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
   const std::string top = std::filesystem::path(destination).stem().string();
   std::optional<TreeFiles> tree;
   std::unique_ptr<ConvertTarget> target;
+  const SourceOpener opener = options.opener;
   return convert_tree(
       std::move(source), info, std::move(options), resumed, netcdf, [&](fs::View view) -> Result<ConvertTarget*> {
         if (format == DatasetFormat::nczarr && is_zip) {
@@ -443,9 +445,9 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
           CODECFS_ASSIGN(target, make_directory_target(partial.path(), partial.is_of_this_boot()));
           return target.get();
         }
-        if (!resumed) CODECFS_TRY(create_source(partial.path(), name_of(format), netcdf.is_netcdf));
+        if (!resumed) CODECFS_TRY(opener.create(partial.path(), name_of(format), netcdf.is_netcdf));
         if (!resumed && chmod(partial.path().c_str(), 0600) != 0) return fail_errno(errno, "{}", partial.path());
-        CODECFS_ASSIGN(std::unique_ptr<Source> made, open_source(partial.path(), true));
+        CODECFS_ASSIGN(std::unique_ptr<Source> made, opener.open(partial.path(), true));
         CODECFS_TRY(made->writable());
         // What an interruption loses is made again by --resume.
         CODECFS_TRY(made->change_in_bulk());
@@ -476,7 +478,7 @@ Result<Converted> convert_to_url(std::unique_ptr<Source> source, const std::stri
   const Json identity = identity_of(*source, shown_source(name), options);
   CODECFS_ASSIGN(const DatasetInfo info, read_info(*source, shown_source(name)));
   CODECFS_TRY(check_skips(options.skip, info, true));
-  CODECFS_ASSIGN(ObjectPlace place, object_to_write(destination));
+  CODECFS_ASSIGN(ObjectPlace place, options.opener.place_to_write(destination));
   CODECFS_ASSIGN(const auto target,
                  ObjectTarget::begin(std::move(place.client), place.key, shown, identity, options.resume));
   auto done = convert_tree(std::move(source), info, std::move(options), target->is_resumed(), {},

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backends/api/source.h"
+#include "backends/open/source_opener.h"
 #include "base/result.h"
 #include "filters/core/filter_rules.h"
 
@@ -47,8 +48,7 @@ struct ConvertOptions {
   bool portable = false;  // Zarr v3: only codecs that every reader has
   std::string libver;     // as the user gave it; Hdf5Options::latest is what counts
   bool resume = false;    // go on with what an interrupted conversion has left
-  /// Removes the unused space of an HDF5 file: compact_source().
-  std::function<Result<std::string>(const std::string& path, const std::function<bool()>& cancelled)> compact;
+  SourceOpener opener;    // of the new dataset
 };
 
 struct Converted {

@@ -7,6 +7,7 @@
 
 #include "backends/api/external_link.h"
 #include "backends/api/source_copy.h"
+#include "backends/open/source_opener.h"
 #include "commands/omissions.h"
 #include "commands/recode.h"
 #include "commands/tree_files.h"
@@ -85,9 +86,9 @@ Result<> remove_member(Source& copy, const std::string& path) {
   return {};
 }
 
-Result<> remove_skipped(const std::string& copy_path, const std::vector<std::string>& skip) {
+Result<> remove_skipped(const std::string& copy_path, const SourceOpener& opener, const std::vector<std::string>& skip) {
   if (skip.empty()) return {};
-  CODECFS_ASSIGN(const std::unique_ptr<Source> copy, open_source(copy_path, true));
+  CODECFS_ASSIGN(const std::unique_ptr<Source> copy, opener.open(copy_path, true));
   CODECFS_TRY(copy->writable());
   for (const std::string& path : skip) {
     if (interrupted) return fail(ECANCELED, "interrupted");
@@ -112,11 +113,11 @@ bool has_no_data(const DatasetInfo& info, const std::string& path) {
   return facts.storage == Storage::external || facts.storage == Storage::virtual_sources || facts.grid.count() == 0;
 }
 
-Result<> recode_copy(const std::string& copy_path, const DatasetInfo& info, filters::FilterRules rules,
+Result<> recode_copy(const std::string& copy_path, const SourceOpener& opener, const DatasetInfo& info, filters::FilterRules rules,
                      std::vector<std::string>& warnings) {
   if (rules.empty()) return {};
   const std::vector<std::string> named = rules.names();
-  CODECFS_ASSIGN(std::unique_ptr<Source> copy, open_source(copy_path, true));
+  CODECFS_ASSIGN(std::unique_ptr<Source> copy, opener.open(copy_path, true));
   std::optional<Error> refused;
   const auto told = [&](const Recoded& variable) {
     if (!variable.refused) return;
@@ -135,8 +136,7 @@ Result<> recode_copy(const std::string& copy_path, const DatasetInfo& info, filt
 
 /// The file is complete without this: the space of what was replaced stays in it if that is not possible.
 Result<> compact_copy(const Partial& partial, const ConvertOptions& options, std::vector<std::string>& warnings) {
-  if (!options.compact) return {};
-  const auto compacted = options.compact(partial.path(), [] { return interrupted.load(); });
+  const auto compacted = compact_source(partial.path(), [] { return interrupted.load(); });
   if (compacted) return {};
   const Error& error = compacted.error();
   if (!options.skip.empty() && error.code == EOPNOTSUPP)
@@ -166,7 +166,7 @@ Result<Converted> convert_file(Partial& partial, std::unique_ptr<Source> source,
   CODECFS_TRY(check_rules(std::move(source), options.rules));
   if (!partial.is_copied()) {
     const auto is_cancelled = [] { return interrupted.load(); };
-    const Result<> copied = is_source_url(info.source) ? copy_object(info.source, partial.path(), is_cancelled)
+    const Result<> copied = is_source_url(info.source) ? options.opener.copy_object(info.source, partial.path(), is_cancelled)
                                                        : copy_hdf5_file(info.source, partial.path(), is_cancelled);
     if (!copied) {
       partial.discard();  // of no use
@@ -174,11 +174,11 @@ Result<Converted> convert_file(Partial& partial, std::unique_ptr<Source> source,
     }
     CODECFS_TRY(partial.note_copied());
   }
-  CODECFS_TRY(remove_skipped(partial.path(), options.skip));
-  CODECFS_TRY(recode_copy(partial.path(), info, std::move(options.rules), done.warnings));
+  CODECFS_TRY(remove_skipped(partial.path(), options.opener, options.skip));
+  CODECFS_TRY(recode_copy(partial.path(), options.opener, info, std::move(options.rules), done.warnings));
   if (interrupted) return fail(ECANCELED, "interrupted");
   CODECFS_TRY(compact_copy(partial, options, done.warnings));
-  CODECFS_ASSIGN(const std::unique_ptr<Source> made, open_source(partial.path()));
+  CODECFS_ASSIGN(const std::unique_ptr<Source> made, options.opener.open(partial.path()));
   CODECFS_ASSIGN(const DatasetInfo now, read_info(*made, partial.path()));
   for (const InfoNode& node : now.nodes) {
     if (!node.variable) continue;

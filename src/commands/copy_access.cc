@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "backends/api/source.h"
+#include "backends/open/source_opener.h"
 #include "base/file_owner.h"
 #include "base/unique_fd.h"
 

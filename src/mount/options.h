@@ -10,6 +10,7 @@
 #include "backends/api/adapted_source.h"
 #include "backends/api/references.h"
 #include "backends/api/source.h"
+#include "backends/open/source_opener.h"
 #include "base/log.h"
 #include "fs/kernel/transport.h"
 #include "fs/namespace/nodes.h"
@@ -33,8 +34,7 @@ struct Options {
   bool portable = false;                        // -o portable
   bool nodelete = false;                        // -o nodelete
   Adaptation adaptation;                        // -o strings=FORM, -o chunks=FORM: read-only if there is any
-  Hdf5Options hdf5;                             // -o isolate=HOW, -o index=SIZE
-  remote::ObjectOptions objects;                // -o endpoint=URL, region=NAME, profile=NAME, anon, ...: of URLs
+  SourceOptions sources;                        // -o isolate=HOW, index=SIZE, endpoint=URL, region=NAME, anon, ...
   std::optional<Follow> follow;                 // -o follow=HOW; default: beneath with allow_other, else all
   bool make_mountpoint = false;                 // -o mkdir
   bool nonempty = false;                        // -o nonempty

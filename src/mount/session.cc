@@ -19,8 +19,10 @@
 #include <optional>
 #include <thread>
 
+#include "backends/api/processes.h"
 #include "backends/api/references.h"
 #include "backends/api/source.h"
+#include "backends/open/source_opener.h"
 #include "base/interruptible_sleep.h"
 #include "base/log.h"
 #include "base/threads.h"
@@ -228,18 +230,19 @@ fs::MakeReferences references_of(const Options& options) {
 }
 
 /// -o create. Whether the source was created.
-Result<bool> create_if_absent(const Options& options) {
+Result<bool> create_if_absent(const SourceOpener& opener, const Options& options) {
   if (options.create.empty()) return false;
-  if (is_source_url(options.source)) return create_remote_source(options.source, options.create);
+  if (is_source_url(options.source)) return opener.create_remote(options.source, options.create);
   if (access(options.source.c_str(), F_OK) == 0 || errno != ENOENT) return false;
-  CODECFS_TRY(create_source(options.source, options.create));
+  CODECFS_TRY(opener.create(options.source, options.create));
   return true;
 }
 
 /// Opens the source, so that it can rest if the mount becomes idle.
-Result<std::unique_ptr<Source>> open_mounted(const Options& options, const std::string& mountpoint) {
+Result<std::unique_ptr<Source>> open_mounted(const SourceOpener& opener, const Options& options,
+                                             const std::string& mountpoint) {
   const bool may_write = !options.read_only && !options.adaptation.is_any();
-  CODECFS_ASSIGN(std::unique_ptr<Source> source, open_source(options.source, may_write));
+  CODECFS_ASSIGN(std::unique_ptr<Source> source, opener.open(options.source, may_write));
   if (options.idle_seconds != 0 && !is_source_url(options.source)) {
     std::error_code error;
     const std::string path = std::filesystem::canonical(options.source, error).string();
@@ -247,7 +250,7 @@ Result<std::unique_ptr<Source>> open_mounted(const Options& options, const std::
     if (path == mountpoint || path.starts_with(mountpoint + "/"))
       log::info("{}: stays open when the mount is idle, as the mount covers it", shown_source(options.source));
     else
-      source = make_resting(std::move(source), options.source, may_write);
+      source = opener.make_resting(std::move(source), options.source, may_write);
   }
   CODECFS_TRY(source->exclude_path(mountpoint));
   return adapt_source(std::move(source), options.adaptation);
@@ -288,14 +291,13 @@ Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& 
   CODECFS_TRY(detach_dead_mounts(options.mountpoint));
   CODECFS_ASSIGN(MadeDirectories made, make_mountpoint(options));
   CODECFS_ASSIGN(const std::string mountpoint, check_mountpoint(options.mountpoint, options.source, options.nonempty));
-  set_object_options(options.objects);
-  CODECFS_ASSIGN(const bool is_new, create_if_absent(options));
+  const SourceOpener opener(options.sources);
+  CODECFS_ASSIGN(const bool is_new, create_if_absent(opener, options));
   set_mmap_threshold();
   set_max_chunk_bytes(options.max_chunk_bytes);
-  set_hdf5_options(options.hdf5);
   set_reference_rules(rules_of_references(options, mountpoint));
   fs::UnmountNotifier unmount_notifier;  // must outlive the source
-  CODECFS_ASSIGN(std::unique_ptr<Source> source, open_mounted(options, mountpoint));
+  CODECFS_ASSIGN(std::unique_ptr<Source> source, open_mounted(opener, options, mountpoint));
   const std::string format = source->format();
   if (!options.create.empty() && !is_new) {
     CODECFS_TRY(check_created_format(options.source, options.create, format));
@@ -316,6 +318,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& 
                                                 .nodelete = options.nodelete,
                                                 .has_other_users = has_other_users(options),
                                                 .mountpoint = mountpoint,
+                                                .source_counters = [opener] { return opener.counters(); },
                                                 .make_references = references_of(options)});
   CODECFS_TRY(filesystem.rules().check());
   fs::Mount mount{filesystem, mountpoint, unmount_notifier};

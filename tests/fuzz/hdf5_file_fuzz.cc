@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string>
 
+#include "backends/api/processes.h"
 #include "backends/hdf5/hdf5_source.h"
 #include "base/log.h"
 #include "require.h"

@@ -13,7 +13,9 @@
 #include <string>
 #include <string_view>
 
+#include "backends/api/processes.h"
 #include "backends/api/source.h"
+#include "backends/open/source_opener.h"
 #include "base/log.h"
 #include "fs/filesystem.h"
 #include "require.h"
@@ -85,8 +87,8 @@ class Subject {
     if (filesystem_) need(filesystem_->finish(), "all is stored");
     filesystem_.reset();
     std::filesystem::remove_all(path());
-    need(create_source(path(), format_), "a source is made");
-    filesystem_.emplace(need(open_source(path(), true), "it opens"),
+    need(SourceOpener().create(path(), format_), "a source is made");
+    filesystem_.emplace(need(SourceOpener().open(path(), true), "it opens"),
                         fs::FilesystemOptions{.write_back = {.commit = std::chrono::hours(1)}, .read_only = false});
     variable_ = need(filesystem_->tree().make_directory(fs::kRootIno, "v"), "a directory is made").st_ino;
     require(write(variable_, ".zarray", kArray), "a variable is made");

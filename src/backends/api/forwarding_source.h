@@ -125,10 +125,10 @@ class ForwardingSource : public Source {
   Result<> begin_updates(ObjectId variable) override {
     return call<&Source::begin_updates>(Purpose::writing, variable);
   }
-  Result<Base> fetch_base(ObjectId variable, uint64_t number) override {
+  Result<ChunkBase> fetch_base(ObjectId variable, uint64_t number) override {
     return call<&Source::fetch_base>(Purpose::writing, variable, number);
   }
-  Result<Updated> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
+  Result<UpdatedChunk> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
                                const std::optional<std::string>& version) override {
     return call<&Source::update_chunk>(Purpose::writing, variable, number, chunk, written, version);
   }

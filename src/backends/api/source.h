@@ -29,7 +29,6 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "model/variable.h"
-#include "remote/object_client.h"
 
 namespace codecfs {
 
@@ -348,69 +347,5 @@ class Source {
     return fail(EOPNOTSUPP, "there are no shards in this kind of source");
   }
 };
-
-/// Opens a dataset (file or directory) or a folder of datasets; the content determines the format. `may_write`: open it
-/// for writing if possible (Source::writable() tells). The errors for known but unsupported formats (netCDF-3, N5)
-/// name the format.
-Result<std::unique_ptr<Source>> open_source(const std::string& path, bool may_write = false);
-
-/// The same source, which can rest() if it is a dataset of this machine (no URL, no folder of datasets). `path`,
-/// `may_write`: as it was opened.
-std::unique_ptr<Source> make_resting(std::unique_ptr<Source> source, const std::string& path, bool may_write);
-
-/// Whether the name of a source is a URL (s3://, https://, http://), which open_source() reads from there.
-bool is_source_url(std::string_view path);
-/// The name of a source without what may be secret in a URL, for messages and the mount table.
-std::string shown_source(const std::string& path);
-/// Counters of all requests that this process has sent for sources, in lines of "name value"; empty if none was opened
-/// by a URL.
-std::string object_counters();
-/// For the URLs that are opened from now on. Not thread-safe: to be called before the first of them is opened.
-void set_object_options(const remote::ObjectOptions& options);
-
-/// Starts the processes from which workers are forked. Should be called before any thread is created; otherwise they
-/// are started when they are first needed.
-void prepare_sources();
-
-/// How open_source() opens HDF5 files.
-struct Hdf5Options {
-  bool isolated = true;                       // in a process of its own (backends/worker)
-  uint64_t index_bytes = uint64_t{32} << 20;  // for what is known of the places of chunks, of all isolated files
-  bool latest = false;  // what is made and written has the newest forms of libhdf5, which older ones do not read
-};
-/// For the files that are opened or created from now on. Not thread-safe: to be called before the first of them is.
-void set_hdf5_options(const Hdf5Options& options);
-
-/// How the processes of isolated HDF5 files are protected against the files that they read.
-struct SourceProtections {
-  std::string text;       // a sentence; empty if there were no such processes so far
-  bool is_whole = false;  // else a warning was logged
-};
-SourceProtections protections_of_sources();
-
-/// Whether open_source() would open this file or directory as a dataset, and the kind of its root. Reads only what is
-/// needed to recognise the format. `fd` may be an O_PATH descriptor for a directory; `status` is its stat.
-std::optional<EntryKind> dataset_kind(int fd, const struct stat& status);
-
-struct SourceCheck {
-  bool has_pending = false;
-  std::string text;  // the same as a sentence, with the path
-};
-/// Whether a log beside the source holds committed changes of a mount that was killed; recover_source() writes them
-/// into the source. EUCLEAN and others if the log does not belong to this state of the source, EBUSY. recover_source():
-/// EOPNOTSUPP for a URL.
-Result<SourceCheck> check_source(const std::string& path);
-Result<std::string> recover_source(const std::string& path);
-
-/// Creates an empty source, "hdf5", "zarr", "zarr3" (Zarr v3), "zip" (Zarr in a zip archive) or "nczarr" (Zarr v2 in
-/// netCDF-C's form). `as_netcdf`: an HDF5 file is netCDF-4, and its attributes follow netCDF's rules. EEXIST if the
-/// path exists, EINVAL for another format.
-Result<> create_source(const std::string& path, std::string_view format, bool as_netcdf = true);
-/// The same at the URL of an object store, "zarr", "zarr3" or "nczarr". False if there is a store already; EEXIST if
-/// there are other objects; EROFS.
-Result<bool> create_remote_source(const std::string& url, std::string_view format);
-
-/// "libhdf5 1.10.8": the libraries of the backends with their versions, for --version.
-std::string format_versions();
 
 }  // namespace codecfs

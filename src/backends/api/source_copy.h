@@ -1,12 +1,10 @@
 #pragma once
-// Copies of whole HDF5 files, and places of new stores.
+// Copies of whole files, and new stores that are being written.
 
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "base/result.h"
-#include "remote/object_client.h"
 
 namespace codecfs {
 
@@ -17,20 +15,8 @@ namespace codecfs {
 /// an error the content of `to` is of no use.
 Result<> copy_hdf5_file(const std::string& from, const std::string& to, const std::function<bool()>& cancelled);
 
-/// Copies the object of a URL, of one state, to `to`, which is created or replaced, and syncs the copy. ENOENT, ESTALE,
-/// ECANCELED, ENOSPC; the errors of ObjectClient.
-Result<> copy_object(const std::string& url, const std::string& to, const std::function<bool()>& cancelled);
-
 /// The object below the key of a store that is being written, with what is known of it: until it is removed, there is
 /// no store.
 inline constexpr const char* kPartialNote = ".codecfs-partial.json";
-
-/// Where a new store at a URL is written.
-struct ObjectPlace {
-  std::shared_ptr<remote::ObjectClient> client;
-  std::string key;
-};
-/// EROFS for web servers, and without credentials; errors of ObjectClient::make().
-Result<ObjectPlace> object_to_write(const std::string& url);
 
 }  // namespace codecfs

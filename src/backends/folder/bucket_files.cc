@@ -11,7 +11,7 @@
 #include <set>
 
 #include "backends/api/source_copy.h"
-#include "backends/api/source_format.h"
+#include "backends/api/file_names.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/hierarchy.h"
 #include "base/parallel.h"

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,14 @@ struct Found {
   EntryKind kind = EntryKind::file;  // group or variable: a dataset
   struct stat status = {};
   std::string target;  // of symlinks, as stored
+};
+
+/// How the datasets of a folder are recognised and opened.
+struct DatasetOpener {
+  /// The kind of the root of a dataset; none for other files and directories. `fd` may be an O_PATH descriptor for a
+  /// directory; `status` is its stat.
+  std::function<std::optional<EntryKind>(int fd, const struct stat& status)> kind;
+  std::function<Result<std::unique_ptr<Source>>(const std::string& path, bool may_write)> open;
 };
 
 class FolderFiles {

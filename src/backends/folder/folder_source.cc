@@ -189,8 +189,8 @@ class FolderSource final : public DatasetCalls {
 
 }  // namespace
 
-Result<std::unique_ptr<Source>> open_folder(const std::string& path, bool may_write) {
-  CODECFS_ASSIGN(auto files, folder::LocalFiles::open(path));
+Result<std::unique_ptr<Source>> open_folder(const std::string& path, folder::DatasetOpener opener, bool may_write) {
+  CODECFS_ASSIGN(auto files, folder::LocalFiles::open(path, std::move(opener)));
   return open_folder(std::move(files), may_write);
 }
 

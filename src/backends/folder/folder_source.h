@@ -15,7 +15,7 @@
 namespace codecfs {
 
 /// Opens the folder at a path, which must not be a dataset itself.
-Result<std::unique_ptr<Source>> open_folder(const std::string& path, bool may_write = false);
+Result<std::unique_ptr<Source>> open_folder(const std::string& path, folder::DatasetOpener opener, bool may_write);
 /// Another kind of folder.
 Result<std::unique_ptr<Source>> open_folder(std::unique_ptr<folder::FolderFiles> files, bool may_write);
 

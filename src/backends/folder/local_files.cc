@@ -39,28 +39,6 @@ std::optional<EntryKind> kind_of_type(unsigned char type) {
   }
 }
 
-Result<std::optional<Found>> look_in(int directory, const std::string& name) {
-  Found found;
-  if (is_our_own(name)) return std::optional<Found>();
-  if (::fstatat(directory, name.c_str(), &found.status, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return std::optional<Found>();
-    return fail_errno(errno, "{}", name);
-  }
-  if (S_ISLNK(found.status.st_mode)) {
-    found.kind = EntryKind::symlink;
-    CODECFS_ASSIGN(found.target, read_link(directory, name));
-    return found;
-  }
-  const bool is_directory = S_ISDIR(found.status.st_mode);
-  if (!is_directory && !S_ISREG(found.status.st_mode)) return std::optional<Found>();
-  found.kind = is_directory ? EntryKind::folder : EntryKind::file;
-  // A file that may not be opened is still listed; opening it gives the error.
-  const UniqueFd fd(::openat(directory, name.c_str(),
-                             is_directory ? O_PATH | kDirectory : O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  if (fd) found.kind = dataset_kind(fd.get(), found.status).value_or(found.kind);
-  return found;
-}
-
 std::pair<std::string_view, std::string> split(std::string_view key) {
   const size_t slash = key.rfind('/');
   if (slash == key.npos) return {{}, std::string(key)};
@@ -73,8 +51,8 @@ std::string join(const std::string& directory, std::string_view name) {
   return directory.empty() ? std::string(name) : fmt::format("{}/{}", directory, name);
 }
 
-Result<std::unique_ptr<LocalFiles>> LocalFiles::open(const std::string& path) {
-  std::unique_ptr<LocalFiles> files(new LocalFiles);
+Result<std::unique_ptr<LocalFiles>> LocalFiles::open(const std::string& path, DatasetOpener opener) {
+  std::unique_ptr<LocalFiles> files(new LocalFiles(std::move(opener)));
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
   if (!real) return fail_errno(errno, "{}", path);
   files->path_ = real.get();
@@ -111,6 +89,28 @@ Result<UniqueFd> LocalFiles::directory(std::string_view key, int flags) const {
   if (at && flags != O_PATH) at = UniqueFd(::openat(at.get(), ".", flags | kDirectory));
   if (!at) return std::unexpected(Error{errno == ELOOP ? ENOTDIR : errno, std::strerror(errno)});
   return at;
+}
+
+Result<std::optional<Found>> LocalFiles::look_in(int directory, const std::string& name) const {
+  Found found;
+  if (is_our_own(name)) return std::optional<Found>();
+  if (::fstatat(directory, name.c_str(), &found.status, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return std::optional<Found>();
+    return fail_errno(errno, "{}", name);
+  }
+  if (S_ISLNK(found.status.st_mode)) {
+    found.kind = EntryKind::symlink;
+    CODECFS_ASSIGN(found.target, read_link(directory, name));
+    return found;
+  }
+  const bool is_directory = S_ISDIR(found.status.st_mode);
+  if (!is_directory && !S_ISREG(found.status.st_mode)) return std::optional<Found>();
+  found.kind = is_directory ? EntryKind::folder : EntryKind::file;
+  // A file that may not be opened is still listed; opening it gives the error.
+  const UniqueFd fd(::openat(directory, name.c_str(),
+                             is_directory ? O_PATH | kDirectory : O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (fd) found.kind = opener_.kind(fd.get(), found.status).value_or(found.kind);
+  return found;
 }
 
 Result<std::optional<struct stat>> LocalFiles::stat(const std::string& key) const {
@@ -170,7 +170,7 @@ Result<UniqueFd> LocalFiles::open_file(const std::string& key) const {
 
 Result<std::shared_ptr<Source>> LocalFiles::open_dataset(const std::string& key, const Found& expected,
                                                          bool may_write) const {
-  CODECFS_ASSIGN(std::shared_ptr<Source> source, open_source(path_of(key), may_write));
+  CODECFS_ASSIGN(std::shared_ptr<Source> source, opener_.open(path_of(key), may_write));
   // The path may refer to another file by now, also through a link.
   if (!is_same_file(source->status(), expected.status) || source->root().kind != expected.kind)
     return fail(ESTALE, "{}: is another file now", path_of(key));

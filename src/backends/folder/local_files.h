@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "backends/folder/folder_files.h"
 
@@ -14,7 +15,7 @@ namespace codecfs::folder {
 class LocalFiles final : public FolderFiles {
  public:
   /// ENOENT, EACCES, ENOTDIR.
-  static Result<std::unique_ptr<LocalFiles>> open(const std::string& path);
+  static Result<std::unique_ptr<LocalFiles>> open(const std::string& path, DatasetOpener opener);
 
   [[nodiscard]] const struct stat& status() const override { return status_; }
   [[nodiscard]] struct statvfs filesystem() const override;
@@ -28,9 +29,12 @@ class LocalFiles final : public FolderFiles {
                                                              bool may_write) const override;
 
  private:
-  LocalFiles() = default;
+  explicit LocalFiles(DatasetOpener opener) : opener_(std::move(opener)) {}
   [[nodiscard]] Result<UniqueFd> directory(std::string_view key, int flags) const;
 
+  [[nodiscard]] Result<std::optional<Found>> look_in(int directory, const std::string& name) const;
+
+  const DatasetOpener opener_;
   std::string path_;  // absolute, without links
   UniqueFd root_;
   struct stat status_ = {};

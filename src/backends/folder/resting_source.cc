@@ -2,6 +2,8 @@
 // a mounted folder (dataset_calls.h): its objects keep their ids, and are looked up by their names in the reopened
 // file.
 
+#include "backends/folder/resting_source.h"
+
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -34,11 +36,14 @@ FileState state_of(const struct stat& status) {
   return {status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
+using Open = std::function<Result<std::unique_ptr<Source>>(const std::string& path, bool may_write)>;
+
 /// The one file or directory of the dataset, whose key is "".
 class OneFile final : public FolderFiles {
  public:
-  OneFile(const Source& source, std::string path)
-      : path_(std::move(path)), status_(source.status()), is_archive_(source.format().contains("zip")) {}
+  OneFile(const Source& source, std::string path, Open open)
+      : path_(std::move(path)),
+        open_(std::move(open)), status_(source.status()), is_archive_(source.format().contains("zip")) {}
 
   [[nodiscard]] const struct stat& status() const override { return status_; }
   [[nodiscard]] struct statvfs filesystem() const override {
@@ -64,7 +69,7 @@ class OneFile final : public FolderFiles {
   [[nodiscard]] Result<UniqueFd> open_file(const std::string&) const override { return not_a_folder(); }
   [[nodiscard]] Result<std::shared_ptr<Source>> open_dataset(const std::string&, const Found& expected,
                                                              bool may_write) const override {
-    Result<std::unique_ptr<Source>> opened = open_source(path_, may_write);
+    Result<std::unique_ptr<Source>> opened = open_(path_, may_write);
     if (!opened && (opened.error().code == ENOENT || opened.error().code == ENOTDIR))
       return fail(ESTALE, "{}: no longer exists", path_);
     if (!opened) return pass_on(opened);
@@ -82,6 +87,7 @@ class OneFile final : public FolderFiles {
   [[nodiscard]] std::unexpected<Error> not_a_folder() const { return fail(ENOTDIR, "{}: is not a folder", path_); }
 
   const std::string path_;  // absolute
+  const Open open_;
   const struct stat status_;
   const bool is_archive_;
   std::string excluded_;  // set before the first request
@@ -210,9 +216,11 @@ class RestingSource final : public DatasetCalls {
 
 }  // namespace
 
-std::unique_ptr<Source> make_resting(std::unique_ptr<Source> source, const std::string& path, bool may_write) {
-  if (is_source_url(path) || source->root().kind == EntryKind::folder) return source;
-  auto files = std::make_unique<OneFile>(*source, std::filesystem::absolute(path).lexically_normal().string());
+std::unique_ptr<Source> make_resting(std::unique_ptr<Source> source, const std::string& path, bool may_write,
+                                     Open open) {
+  if (source->root().kind == EntryKind::folder) return source;
+  auto files = std::make_unique<OneFile>(*source, std::filesystem::absolute(path).lexically_normal().string(),
+                                         std::move(open));
   const auto status = files->stat("");
   if (!status || !*status) return source;
   return std::make_unique<RestingSource>(std::move(source), std::move(files), **status, may_write);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backends/api/source.h"
+#include "backends/api/source_check.h"
 #include "base/file_io.h"
 #include "base/result.h"
 
@@ -20,11 +21,11 @@ bool looks_like_hdf5(int fd, uint64_t within = UINT64_MAX);
 Result<std::unique_ptr<Source>> open_hdf5(const std::string& path, bool may_write = false, FileIo& io = real_file_io(),
                                           bool latest = false);
 
-/// See check_source() and recover_source() of source.h.
+/// See check_source() and recover_source() of backends/open.
 Result<SourceCheck> check_hdf5_log(const std::string& path);
 Result<std::string> recover_hdf5_log(const std::string& path);
 
-/// See create_source() of source.h.
+/// See SourceOpener::create().
 Result<> create_hdf5(const std::string& path, bool as_netcdf = true, bool latest = false);
 
 }  // namespace codecfs

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "backends/api/source_check.h"
 #include "backends/api/written_sources.h"
 #include "backends/hdf5/hdf5_source.h"
 #include "backends/hdf5/wal/survivor.h"

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/api/processes.h"
 #include "backends/hdf5/source/chunk_layout.h"
 #include "backends/hdf5/wal/write_log_rescue.h"
 #include "backends/worker/checked_chunks.h"

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/api/processes.h"
 #include "backends/api/source.h"
 #include "backends/api/written_sources.h"
 #include "backends/worker/fetch_slots.h"

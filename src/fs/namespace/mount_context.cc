@@ -44,6 +44,7 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
       nodelete(options.nodelete),
       has_other_users(options.has_other_users),
       mountpoint(options.mountpoint),
+      source_counters(options.source_counters),
       make_references(options.make_references),
       dataset(std::move(source), options.has_other_users),
       nodes(dataset.source().root(), options.view, &dataset.source()),

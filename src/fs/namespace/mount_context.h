@@ -65,6 +65,7 @@ struct FilesystemOptions {
   bool nodelete = false;                // -o nodelete: variables and groups cannot be removed
   bool has_other_users = false;         // -o allow_other: users without the right to read all of the source
   std::string mountpoint = {};          // absolute; link targets below it are inside the mount
+  std::function<std::string()> source_counters = {};  // for `.codecfs/stats`: of SourceOpener
   MakeReferences make_references = {};  // for `.codecfs/references.json`; none: there is no such file
 };
 
@@ -120,6 +121,7 @@ struct MountContext {
   const bool nodelete;
   const bool has_other_users;
   const std::string mountpoint;
+  const std::function<std::string()> source_counters;
   const MakeReferences make_references;
   WriteBack::ChangedOutside on_changed_outside;  // set before there are requests
 

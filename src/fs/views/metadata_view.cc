@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "backends/api/processes.h"
 #include "backends/api/source.h"
 #include "base/log.h"
 #include "filters/core/filter_table.h"
@@ -167,7 +168,7 @@ std::string MetadataView::stats_text() {
   const uint64_t reclaimable = source.reads_at_once() == 0 ? source.reclaimable_bytes() : 0;
   text += fmt::format("recode_chunks_done {}\nrecode_chunks_total {}\nreclaimable_bytes {}\nnodes {}\n", recoding.done,
                       recoding.total, reclaimable, mount_.nodes.count());
-  return text + object_counters();
+  return text + (mount_.source_counters ? mount_.source_counters() : std::string());
 }
 
 }  // namespace codecfs::fs

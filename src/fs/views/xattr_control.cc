@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/api/unsupported_format.h"
+#include "backends/open/unsupported_format.h"
 #include "base/log.h"
 #include "base/progress_reporter.h"
 #include "base/utf8.h"

@@ -1,7 +1,7 @@
+#include <fmt/format.h>
 #include <hdf5.h>
 
 #include "backends/api/newer_format.h"
-#include "backends/api/source.h"
 
 namespace codecfs {
 namespace {
@@ -20,7 +20,7 @@ LibraryVersion library_version() {
 
 }  // namespace
 
-std::string format_versions() {
+std::string hdf5_version() {
   const LibraryVersion version = library_version();
   return fmt::format("libhdf5 {}.{}.{}", version.major, version.minor, version.release);
 }
@@ -28,7 +28,7 @@ std::string format_versions() {
 std::string newer_hdf5_reason(std::string_view what) {
   // These have HDF5 2.
   const char* const remedy = library_version().major < 2 ? "use the portable program or wheel" : "use a newer codecfs";
-  return fmt::format("written by a newer HDF5 ({}); this codecfs has {}: {}", what, format_versions(), remedy);
+  return fmt::format("written by a newer HDF5 ({}); this codecfs has {}: {}", what, hdf5_version(), remedy);
 }
 
 }  // namespace codecfs

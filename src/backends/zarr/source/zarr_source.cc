@@ -209,7 +209,7 @@ class ZarrSource final : public Source {
   }
   [[nodiscard]] bool is_shared() const override { return is_shared_; }
   Result<> begin_updates(ObjectId variable) override { return chunks_.begin_updates(variable); }
-  Result<Base> fetch_base(ObjectId variable, uint64_t number) override {
+  Result<ChunkBase> fetch_base(ObjectId variable, uint64_t number) override {
     bool is_in_shard = false;
     {
       const auto lock = store_.using_keys();
@@ -218,11 +218,11 @@ class ZarrSource final : public Source {
     }
     if (!is_in_shard) return chunks_.fetch_base(variable, number);
     auto chunk = reader_.fetch_chunk(variable, number);
-    if (!chunk && chunk.error().code == ENOENT) return Base{};
+    if (!chunk && chunk.error().code == ENOENT) return ChunkBase{};
     if (!chunk) return pass_on(chunk);
-    return Base{.chunk = std::move(chunk->bytes), .version = std::nullopt, .is_changed = chunk->is_changed};
+    return ChunkBase{.chunk = std::move(chunk->bytes), .version = std::nullopt, .is_changed = chunk->is_changed};
   }
-  Result<Updated> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
+  Result<UpdatedChunk> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
                                const std::optional<std::string>& version) override {
     return chunks_.update_chunk(variable, number, chunk, written, version);
   }

@@ -28,7 +28,10 @@ Result<std::unique_ptr<Source>> open_zarr_zip(std::shared_ptr<remote::ObjectFile
 Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
                                                   const std::string& name, std::optional<Error> unwritable);
 
-/// See create_source() of source.h.
+/// See compact_source() of backends/open.
+Result<std::string> compact_zarr_zip(const std::string& path);
+
+/// See SourceOpener::create().
 Result<> create_zarr(const std::string& path);
 Result<> create_zarr3(const std::string& path);
 Result<> create_nczarr(const std::string& path);

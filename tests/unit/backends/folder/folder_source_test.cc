@@ -10,7 +10,9 @@
 #include <fstream>
 #include <thread>
 
+#include "backends/api/processes.h"
 #include "backends/folder/datasets.h"
+#include "backends/open/source_opener.h"
 #include "backends/zarr/source/zarr_source.h"
 #include "support/hdf5_testing.h"
 
@@ -54,7 +56,7 @@ class FolderTest : public hdf5_testing::Hdf5Files {
 
   Source& source() {
     if (!source_) {
-      auto opened = open_source(folder_.string(), true);
+      auto opened = SourceOpener().open(folder_.string(), true);
       EXPECT_TRUE(opened) << opened.error().reason;
       source_ = std::move(*opened);
     }

@@ -7,7 +7,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "backends/api/processes.h"
 #include "backends/api/source.h"
+#include "backends/open/source_opener.h"
 #include "base/unique_fd.h"
 #include "support/hdf5_testing.h"
 
@@ -30,9 +32,9 @@ class RestingSourceTest : public hdf5_testing::Hdf5Files {
     hdf5_testing::write_all<int>(dataset, H5T_NATIVE_INT, {value, value, value, value});
   }
   void open(bool may_write) {
-    auto opened = open_source(path("a.h5"), may_write);
+    auto opened = SourceOpener().open(path("a.h5"), may_write);
     ASSERT_TRUE(opened) << opened.error().reason;
-    source_ = make_resting(std::move(*opened), path("a.h5"), may_write);
+    source_ = SourceOpener().make_resting(std::move(*opened), path("a.h5"), may_write);
   }
   ObjectId variable() { return source_->find(source_->root().object, "v").value().object; }
   Result<int> read(ObjectId id) {
@@ -106,9 +108,9 @@ TEST_F(RestingSourceTest, AFileThatIsGoneIsStaleUntilItIsThere) {
 
 TEST_F(RestingSourceTest, AFolderDoesNotRest) {
   put("a.h5", 7);
-  auto folder = open_source(std::filesystem::path(path("a.h5")).parent_path().string());
+  auto folder = SourceOpener().open(std::filesystem::path(path("a.h5")).parent_path().string());
   ASSERT_TRUE(folder);
-  EXPECT_FALSE(make_resting(std::move(*folder), path(""), false)->can_rest());
+  EXPECT_FALSE(SourceOpener().make_resting(std::move(*folder), path(""), false)->can_rest());
 }
 
 }  // namespace

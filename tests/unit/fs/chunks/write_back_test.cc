@@ -660,18 +660,18 @@ TEST_F(WriteBackTest, AnyExceptionOfTheSourceEndsARemoval) {
 class SharedSource : public MemorySource {
  public:
   [[nodiscard]] bool is_shared() const override { return true; }
-  Result<Base> fetch_base(ObjectId variable, uint64_t number) override {
+  Result<ChunkBase> fetch_base(ObjectId variable, uint64_t number) override {
     Result<Buffer> chunk = read_chunk(variable, number);
-    if (!chunk) return Base{.chunk = {}, .version = std::string(100, 'v')};
-    return Base{.chunk = *std::move(chunk), .version = std::string(100, 'v')};
+    if (!chunk) return ChunkBase{.chunk = {}, .version = std::string(100, 'v')};
+    return ChunkBase{.chunk = *std::move(chunk), .version = std::string(100, 'v')};
   }
-  Result<Updated> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
+  Result<UpdatedChunk> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
                                const std::optional<std::string>&) override {
     CODECFS_ASSIGN(Buffer now, Buffer::allocate(chunk.size()));
     std::ranges::fill(now.mutable_bytes(), std::byte{'o'});  // what others have stored
     written.copy(chunk, now.mutable_bytes());
     CODECFS_TRY(write_chunk(variable, number, now.bytes()));
-    return Updated{.version = std::string(100, 'v'), .has_others = true};
+    return UpdatedChunk{.version = std::string(100, 'v'), .has_others = true};
   }
 };
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "backends/open/source_opener.h"
 #include "model/json.h"
 #include "support/crash_simulator.h"
 #include "support/hdf5_change_testing.h"
@@ -51,7 +52,7 @@ TEST_F(Hdf5Make, AnEmptyFileIsNetcdf) {
   EXPECT_EQ(status.st_mode & 0777, 0640U);
   EXPECT_REFUSED(create_hdf5(path()), EEXIST);
   EXPECT_REFUSED(create_hdf5(path("no/such/folder.h5")), ENOENT);
-  EXPECT_GOOD(create_source(path("other.h5"), "hdf5"));
+  EXPECT_GOOD(SourceOpener().create(path("other.h5"), "hdf5"));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2) << "temporary files are left";
   EXPECT_EQ(source().format(), "netCDF-4");
   EXPECT_TRUE(names("").empty());

@@ -14,6 +14,7 @@
 #include <map>
 #include <set>
 
+#include "backends/open/source_opener.h"
 #include "backends/zarr/metadata/nczarr.h"
 #include "backends/zarr/source/zarr_source.h"
 #include "backends/zarr/store/directory_store.h"
@@ -567,7 +568,7 @@ TEST(NczarrStore, PlainZarrStaysPlain) {
   std::string top = (files::temp_directory_path() / "codecfs_nczarr_XXXXXX").string();
   ASSERT_NE(::mkdtemp(top.data()), nullptr);
   const std::string path = top + "/store";
-  ASSERT_TRUE(create_source(path, "zarr"));
+  ASSERT_TRUE(SourceOpener().create(path, "zarr"));
   {
     auto source = *open_zarr(path, true);
     const Entry group = *source->make_group(source->root().object, "g");

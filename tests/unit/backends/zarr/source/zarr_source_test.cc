@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "backends/api/names.h"
+#include "backends/open/source_opener.h"
 #include "base/endian.h"
 #include "support/zarr_testing.h"
 
@@ -398,7 +399,7 @@ TEST_F(ZarrSourceTest, ManyArraysAndThreads) {
 
 TEST_F(ZarrSourceTest, SourcesAreRecognisedByContentOrRefusedByName) {
   const auto reason = [&](const std::string& name) {
-    const auto opened = open_source(root_ / name);
+    const auto opened = SourceOpener().open(root_ / name);
     EXPECT_FALSE(opened) << name;
     return opened ? "" : opened.error().reason;
   };
@@ -417,28 +418,28 @@ TEST_F(ZarrSourceTest, SourcesAreRecognisedByContentOrRefusedByName) {
   expect("x", "no HDF5 signature");
   expect("hello world", "no HDF5 signature");
   EXPECT_NE(reason("missing").find("No such file or directory"), std::string::npos);
-  EXPECT_EQ(open_source(root_ / "missing").error().code, ENOENT);
+  EXPECT_EQ(SourceOpener().open(root_ / "missing").error().code, ENOENT);
   ASSERT_EQ(::mkfifo((root_ / "pipe").c_str(), 0600), 0);
   EXPECT_NE(reason("pipe").find("neither a file nor a directory"), std::string::npos);
   put("v3/zarr.json", "{}");
   EXPECT_NE(reason("v3").find("\"zarr_format\" is null, not 3"), std::string::npos);
   put("empty/file", "x");
-  EXPECT_EQ((*open_source(root_ / "empty"))->format(), "folder");
+  EXPECT_EQ((*SourceOpener().open(root_ / "empty"))->format(), "folder");
   put("half/.zmetadata", "{}");
   EXPECT_NE(reason("half").find(".zmetadata"), std::string::npos);
   put("broken/.zgroup", "{");
   EXPECT_NE(reason("broken").find(".zgroup: JSON"), std::string::npos);
   put("newer/.zgroup", R"({"zarr_format": 3})");
-  EXPECT_EQ(open_source(root_ / "newer").error().code, EOPNOTSUPP);
+  EXPECT_EQ(SourceOpener().open(root_ / "newer").error().code, EOPNOTSUPP);
   put("broken_array/.zarray", "{}");
   EXPECT_NE(reason("broken_array").find("zarr_format"), std::string::npos);
   put("v480/.nczarr", "{}");
-  EXPECT_TRUE(open_source(root_ / "v480"));
-  EXPECT_EQ((*open_source(root_))->format(), "Zarr v2");
+  EXPECT_TRUE(SourceOpener().open(root_ / "v480"));
+  EXPECT_EQ((*SourceOpener().open(root_))->format(), "Zarr v2");
   if (::geteuid() != 0) {
     put("locked", "x");
     files::permissions(root_ / "locked", files::perms::none);
-    EXPECT_EQ(open_source(root_ / "locked").error().code, EACCES);
+    EXPECT_EQ(SourceOpener().open(root_ / "locked").error().code, EACCES);
   }
 }
 
@@ -492,7 +493,7 @@ TEST(ZarrCorpus, StoresOfOthersAreRead) {
   std::map<std::string, int> counts;
   for (const files::path& store : stores) {
     SCOPED_TRACE(store.string());
-    auto source = open_source(store);
+    auto source = SourceOpener().open(store);
     ASSERT_TRUE(source) << source.error().reason;
     if ((*source)->root().kind == EntryKind::group) read_all(**source, (*source)->root().object, counts);
   }

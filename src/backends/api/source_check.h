@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+namespace codecfs {
+
+/// Whether a log beside a source holds committed changes of a mount that was killed.
+struct SourceCheck {
+  bool has_pending = false;
+  std::string text;  // the same as a sentence, with the path
+};
+
+}  // namespace codecfs
