@@ -9,7 +9,7 @@
 #include "backends/api/source.h"
 #include "base/sandbox.h"
 #include "filters/core/codec_json.h"
-#include "fs/kernel/fuse_version.h"
+#include "fs/passthrough/fuse_version.h"
 #include "version.h"
 
 namespace codecfs::cli {

@@ -11,7 +11,7 @@
 #include "commands/tree_files.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
-#include "fs/views/metadata_files.h"
+#include "fs/nodes/metadata_files.h"
 #include "model/base64.h"
 #include "model/json.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "fs/namespace/chunk_names.h"
+#include "fs/nodes/chunk_names.h"
 
 namespace codecfs::commands {
 

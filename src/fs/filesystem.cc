@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "fs/namespace/chunk_names.h"
+#include "fs/nodes/chunk_names.h"
 
 namespace codecfs::fs {
 

@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "fs/chunks/prefetcher.h"
+#include "fs/views/prefetcher.h"
 #include "fs/handles/file_opener.h"
 #include "fs/handles/inode_changes.h"
-#include "fs/namespace/coherence_monitor.h"
-#include "fs/namespace/inode_attributes.h"
+#include "fs/views/coherence_monitor.h"
+#include "fs/context/inode_attributes.h"
 #include "fs/namespace/listing.h"
 #include "fs/namespace/metadata_editor.h"
-#include "fs/namespace/mount_context.h"
-#include "fs/namespace/name_policy.h"
+#include "fs/context/mount_context.h"
+#include "fs/context/name_policy.h"
 #include "fs/namespace/namespace.h"
 #include "fs/namespace/tree_changes.h"
 #include "fs/views/array_blocks.h"

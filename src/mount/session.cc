@@ -28,7 +28,7 @@
 #include "base/threads.h"
 #include "base/unique_fd.h"
 #include "fs/filesystem.h"
-#include "fs/kernel/fuse_version.h"
+#include "fs/passthrough/fuse_version.h"
 #include "fs/kernel/operations.h"
 #include "model/limits.h"
 #include "mount/dead_mount.h"

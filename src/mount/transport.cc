@@ -7,8 +7,8 @@
 
 #include "base/human.h"
 #include "base/log.h"
-#include "fs/kernel/memory_budget.h"
-#include "fs/kernel/passthrough_protocol.h"
+#include "fs/passthrough/memory_budget.h"
+#include "fs/passthrough/passthrough_protocol.h"
 
 namespace codecfs::mount {
 namespace {

@@ -2,7 +2,7 @@
 // Chooses how decoded chunks of a mount reach their readers.
 
 #include "base/result.h"
-#include "fs/kernel/fuse_version.h"
+#include "fs/passthrough/fuse_version.h"
 #include "fs/kernel/operations.h"
 #include "mount/options.h"
 

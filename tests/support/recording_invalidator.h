@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "fs/kernel/invalidator.h"
+#include "fs/given/invalidator.h"
 
 namespace codecfs::fs {
 

@@ -22,17 +22,10 @@
 #include "base/buffer.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "fs/chunks/stats.h"
+#include "fs/nodes/chunk_key.h"
+#include "fs/nodes/stats.h"
 
 namespace codecfs::fs {
-
-/// Inode number of the chunk's file.
-using ChunkKey = uint64_t;
-
-/// In the key of a chunk that is converted for a view of Zarr v3, as another form of it may be cached for another view.
-/// Inode numbers do not reach this bit.
-inline constexpr ChunkKey kZarr3Form = ChunkKey{1} << 63;
-using ChunkPtr = std::shared_ptr<const Buffer>;
 
 class ChunkCache {
  public:

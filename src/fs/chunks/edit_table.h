@@ -18,7 +18,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
-#include "fs/chunks/chunk_place.h"
+#include "fs/nodes/chunk_place.h"
 #include "fs/chunks/edit_content.h"
 
 namespace codecfs::fs {

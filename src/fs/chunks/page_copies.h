@@ -24,8 +24,8 @@
 
 #include "base/buffer.h"
 #include "base/mutex.h"
-#include "fs/kernel/invalidator.h"
-#include "fs/namespace/nodes.h"
+#include "fs/given/invalidator.h"
+#include "fs/nodes/nodes.h"
 
 namespace codecfs::fs {
 

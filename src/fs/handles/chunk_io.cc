@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "fs/handles/file_handle.h"
-#include "fs/namespace/chunk_names.h"
-#include "fs/namespace/clock.h"
+#include "fs/nodes/chunk_names.h"
+#include "fs/nodes/clock.h"
 
 namespace codecfs::fs {
 

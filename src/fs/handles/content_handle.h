@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backends/api/chunk.h"
-#include "fs/chunks/stats.h"
+#include "fs/nodes/stats.h"
 #include "fs/handles/file_handle.h"
 
 namespace codecfs::fs {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "fs/namespace/inode_attributes.h"
+#include "fs/context/inode_attributes.h"
 
 namespace codecfs::fs {
 

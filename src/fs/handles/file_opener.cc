@@ -16,8 +16,8 @@
 #include "fs/handles/shard_handle.h"
 #include "fs/handles/snapshot_handle.h"
 #include "fs/handles/staged_handle.h"
-#include "fs/namespace/chunk_names.h"
-#include "fs/namespace/clock.h"
+#include "fs/nodes/chunk_names.h"
+#include "fs/nodes/clock.h"
 #include "model/limits.h"
 
 namespace codecfs::fs {

@@ -1,6 +1,6 @@
 #include "fs/handles/inode_changes.h"
 
-#include "fs/namespace/clock.h"
+#include "fs/nodes/clock.h"
 
 namespace codecfs::fs {
 

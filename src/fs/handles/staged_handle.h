@@ -7,7 +7,7 @@
 #include "fs/handles/file_handle.h"
 #include "fs/namespace/metadata_editor.h"
 #include "fs/namespace/namespace.h"
-#include "fs/namespace/staged_files.h"
+#include "fs/context/staged_files.h"
 #include "fs/views/change_notifier.h"
 
 namespace codecfs::fs {

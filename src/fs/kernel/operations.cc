@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 #include "fs/kernel/kernel_tuning.h"
-#include "fs/kernel/passthrough_protocol.h"
+#include "fs/passthrough/passthrough_protocol.h"
 #include "fs/kernel/requests.h"
 
 namespace codecfs::fs {

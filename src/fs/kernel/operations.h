@@ -10,7 +10,7 @@
 
 #include "base/mutex.h"
 #include "fs/filesystem.h"
-#include "fs/kernel/fuse_version.h"
+#include "fs/passthrough/fuse_version.h"
 #include "fs/kernel/kernel_notices.h"
 #include "fs/kernel/parked_requests.h"
 #include "fs/kernel/passable_opens.h"

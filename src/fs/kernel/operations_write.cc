@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "fs/kernel/requests.h"
-#include "fs/namespace/clock.h"
+#include "fs/nodes/clock.h"
 
 namespace codecfs::fs {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
-#include "fs/kernel/fuse_version.h"
+#include "fs/passthrough/fuse_version.h"
 
 namespace codecfs::fs {
 

@@ -9,7 +9,7 @@
 #include <exception>
 #include <utility>
 
-#include "fs/kernel/passthrough_protocol.h"
+#include "fs/passthrough/passthrough_protocol.h"
 #include "fs/kernel/requests.h"
 
 namespace codecfs::fs {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/mutex.h"
-#include "fs/namespace/chunk_names.h"
+#include "fs/nodes/chunk_names.h"
 
 namespace codecfs::fs {
 namespace {

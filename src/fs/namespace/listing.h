@@ -11,9 +11,9 @@
 #include <functional>
 #include <memory>
 
-#include "fs/handles/open_directory.h"
-#include "fs/namespace/coherence_monitor.h"
-#include "fs/namespace/mount_context.h"
+#include "fs/nodes/open_directory.h"
+#include "fs/views/coherence_monitor.h"
+#include "fs/context/mount_context.h"
 #include "fs/namespace/namespace.h"
 #include "fs/views/array_names.h"
 #include "fs/views/chunk_files.h"

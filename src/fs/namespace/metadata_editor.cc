@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "fs/namespace/chunk_names.h"
-#include "fs/views/metadata_files.h"
+#include "fs/nodes/chunk_names.h"
+#include "fs/nodes/metadata_files.h"
 #include "model/json.h"
 
 namespace codecfs::fs {

@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
-#include "fs/namespace/coherence_monitor.h"
-#include "fs/namespace/mount_context.h"
+#include "fs/views/coherence_monitor.h"
+#include "fs/context/mount_context.h"
 #include "fs/views/change_notifier.h"
 #include "fs/views/chunk_files.h"
 #include "fs/views/encoded_forms.h"
 #include "fs/views/filter_control.h"
-#include "fs/views/zarr3_files.h"
+#include "fs/nodes/zarr3_files.h"
 
 namespace codecfs::fs {
 

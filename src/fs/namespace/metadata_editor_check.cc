@@ -1,7 +1,7 @@
 // What can be told about a written metadata file before it is closed. See metadata_editor.cc for the rest.
 
 #include "fs/namespace/metadata_editor.h"
-#include "fs/views/metadata_files.h"
+#include "fs/nodes/metadata_files.h"
 #include "model/json.h"
 
 namespace codecfs::fs {

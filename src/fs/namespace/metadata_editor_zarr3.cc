@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/log.h"
-#include "fs/namespace/chunk_names.h"
+#include "fs/nodes/chunk_names.h"
 #include "fs/namespace/metadata_editor.h"
-#include "fs/namespace/staged_names.h"
+#include "fs/nodes/staged_names.h"
 #include "model/json.h"
 #include "model/small_float.h"
 #include "model/zarr3_type.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/mutex.h"
-#include "fs/namespace/chunk_names.h"
+#include "fs/nodes/chunk_names.h"
 #include "fs/views/shown_chunks.h"
 
 namespace codecfs::fs {

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "fs/namespace/coherence_monitor.h"
-#include "fs/namespace/inode_attributes.h"
-#include "fs/namespace/mount_context.h"
+#include "fs/views/coherence_monitor.h"
+#include "fs/context/inode_attributes.h"
+#include "fs/context/mount_context.h"
 #include "fs/views/array_names.h"
 #include "fs/views/array_view.h"
 #include "fs/views/chunk_files.h"

@@ -8,10 +8,10 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
-#include "fs/namespace/chunk_names.h"
-#include "fs/namespace/clock.h"
-#include "fs/namespace/staged_names.h"
-#include "fs/views/metadata_files.h"
+#include "fs/nodes/chunk_names.h"
+#include "fs/nodes/clock.h"
+#include "fs/nodes/staged_names.h"
+#include "fs/nodes/metadata_files.h"
 #include "fs/views/shown_chunks.h"
 
 namespace codecfs::fs {

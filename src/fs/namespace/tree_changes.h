@@ -10,10 +10,10 @@
 #include <string>
 #include <string_view>
 
-#include "fs/namespace/coherence_monitor.h"
+#include "fs/views/coherence_monitor.h"
 #include "fs/namespace/metadata_editor.h"
-#include "fs/namespace/mount_context.h"
-#include "fs/namespace/name_policy.h"
+#include "fs/context/mount_context.h"
+#include "fs/context/name_policy.h"
 #include "fs/namespace/namespace.h"
 #include "fs/views/change_notifier.h"
 #include "fs/views/chunk_files.h"

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/mutex.h"
-#include "fs/views/array_file.h"
+#include "fs/chunks/array_file.h"
 
 namespace codecfs::fs {
 

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "base/mutex.h"
-#include "fs/namespace/mount_context.h"
-#include "fs/views/array_file.h"
+#include "fs/context/mount_context.h"
+#include "fs/chunks/array_file.h"
 
 namespace codecfs::fs {
 

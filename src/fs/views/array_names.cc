@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backends/api/names.h"
-#include "fs/views/array_file.h"
+#include "fs/chunks/array_file.h"
 
 namespace codecfs::fs {
 namespace {

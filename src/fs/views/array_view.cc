@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "fs/namespace/clock.h"
+#include "fs/nodes/clock.h"
 #include "fs/views/array_names.h"
 
 namespace codecfs::fs {

@@ -9,10 +9,10 @@
 #include <memory>
 
 #include "base/mutex.h"
-#include "fs/chunks/prefetcher.h"
-#include "fs/handles/slice.h"
-#include "fs/namespace/inode_attributes.h"
-#include "fs/namespace/mount_context.h"
+#include "fs/views/prefetcher.h"
+#include "fs/nodes/slice.h"
+#include "fs/context/inode_attributes.h"
+#include "fs/context/mount_context.h"
 #include "fs/views/array_ahead.h"
 #include "fs/views/array_blocks.h"
 #include "fs/views/change_notifier.h"

@@ -5,8 +5,8 @@
 
 #include "backends/api/names.h"
 #include "base/log.h"
-#include "fs/namespace/clock.h"
-#include "fs/views/array_file.h"
+#include "fs/nodes/clock.h"
+#include "fs/chunks/array_file.h"
 #include "fs/views/array_names.h"
 
 namespace codecfs::fs {

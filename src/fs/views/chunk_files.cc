@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "fs/namespace/chunk_names.h"
-#include "fs/namespace/clock.h"
-#include "fs/namespace/staged_names.h"
+#include "fs/nodes/chunk_names.h"
+#include "fs/nodes/clock.h"
+#include "fs/nodes/staged_names.h"
 
 namespace codecfs::fs {
 Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {

@@ -7,9 +7,9 @@
 #include "filters/core/codec_json.h"
 #include "filters/core/filter.h"
 #include "filters/core/zarr3_chain.h"
-#include "fs/namespace/chunk_names.h"
-#include "fs/views/metadata_files.h"
-#include "fs/views/zarr3_files.h"
+#include "fs/nodes/chunk_names.h"
+#include "fs/nodes/metadata_files.h"
+#include "fs/nodes/zarr3_files.h"
 #include "model/json.h"
 
 namespace codecfs::fs {

@@ -11,7 +11,7 @@
 #include "filters/core/gzip_frames.h"
 #include "filters/core/pipeline.h"
 #include "filters/core/zarr_chain.h"
-#include "fs/namespace/mount_context.h"
+#include "fs/context/mount_context.h"
 #include "fs/views/mount_rules.h"
 
 namespace codecfs::fs {

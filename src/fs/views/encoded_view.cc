@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "filters/core/common_form.h"
-#include "fs/namespace/chunk_names.h"
-#include "fs/namespace/clock.h"
+#include "fs/nodes/chunk_names.h"
+#include "fs/nodes/clock.h"
 
 namespace codecfs::fs {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "fs/namespace/chunk_names.h"
-#include "fs/namespace/clock.h"
+#include "fs/nodes/chunk_names.h"
+#include "fs/nodes/clock.h"
 #include "fs/views/encoded_view.h"
 
 namespace codecfs::fs {

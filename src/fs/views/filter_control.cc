@@ -13,8 +13,8 @@
 #include "filters/core/zarr3_chain.h"
 #include "filters/core/zarr_chain.h"
 #include "fs/chunks/recoding_policy.h"
-#include "fs/views/xattrs.h"
-#include "fs/views/zarr3_files.h"
+#include "fs/nodes/xattrs.h"
+#include "fs/nodes/zarr3_files.h"
 #include "model/json.h"
 
 namespace codecfs::fs {

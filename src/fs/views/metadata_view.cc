@@ -6,7 +6,7 @@
 #include "backends/api/source.h"
 #include "base/log.h"
 #include "filters/core/filter_table.h"
-#include "fs/views/metadata_files.h"
+#include "fs/nodes/metadata_files.h"
 #include "model/json.h"
 
 namespace codecfs::fs {

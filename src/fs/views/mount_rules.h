@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fs/namespace/mount_context.h"
+#include "fs/context/mount_context.h"
 
 namespace codecfs::fs {
 

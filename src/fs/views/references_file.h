@@ -8,7 +8,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
-#include "fs/namespace/mount_context.h"
+#include "fs/context/mount_context.h"
 
 namespace codecfs::fs {
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <vector>
 
-#include "fs/namespace/chunk_names.h"
+#include "fs/nodes/chunk_names.h"
 #include "model/chunk_directories.h"
 
 namespace codecfs::fs {

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/progress_reporter.h"
 #include "base/utf8.h"
-#include "fs/views/metadata_files.h"
-#include "fs/views/xattrs.h"
+#include "fs/nodes/metadata_files.h"
+#include "fs/nodes/xattrs.h"
 #include "model/json.h"
 
 namespace codecfs::fs {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fs/namespace/mount_context.h"
+#include "fs/context/mount_context.h"
 #include "fs/views/change_notifier.h"
 #include "fs/views/filter_control.h"
 #include "fs/views/mount_rules.h"

@@ -1,0 +1,143 @@
+// Texts of files that are being written: shared with readers, and applied once.
+
+#include "fs/context/staged_files.h"
+
+#include <gtest/gtest.h>
+
+#include "support/failing_memory.h"
+
+namespace codecfs::fs {
+namespace {
+
+Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+TEST(StagedFile, ReadersShareTheText) {
+  StagedFile file(1, "some text", false, 100);
+  const auto first = file.text();
+  EXPECT_EQ(first, file.text()) << "a read must not copy the text";
+  EXPECT_EQ(*first, "some text");
+}
+
+TEST(StagedFile, AReaderKeepsTheTextThatItGot) {
+  StagedFile file(1, "some text", false, 100);
+  const auto before = file.text();
+  ASSERT_TRUE(file.write(0, bytes_of("SOME")));
+  EXPECT_EQ(*before, "some text");
+  EXPECT_EQ(*file.text(), "SOME text");
+  const auto written = file.text();
+  ASSERT_TRUE(file.resize(2));
+  EXPECT_EQ(*written, "SOME text");
+  EXPECT_EQ(*file.text(), "SO");
+}
+
+TEST(StagedFile, AWriteWithoutReadersDoesNotCopy) {
+  StagedFile file(1, std::string(1000, 'a'), false, 1000);
+  const void* const before = file.text()->data();
+  ASSERT_TRUE(file.write(10, bytes_of("b")));
+  EXPECT_EQ(file.text()->data(), before);
+}
+
+TEST(StagedFile, AWriteBeyondTheLimitFails) {
+  StagedFile file(1, "", false, 10);
+  const auto written = file.write(8, bytes_of("abc"));
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, EFBIG);
+  EXPECT_EQ(*file.text(), "");
+}
+
+TEST(StagedFile, AChangeIsTakenOnce) {
+  StagedFile file(1, "longer than this", false, 100);
+  EXPECT_FALSE(file.shown_size());
+  ASSERT_TRUE(file.write(0, bytes_of("short")));
+  EXPECT_EQ(file.shown_size(), 16);
+  const auto change = file.take_change();
+  ASSERT_TRUE(change);
+  EXPECT_EQ(*change->text, "shortr than this");
+  EXPECT_EQ(change->without_rest, "short");
+  EXPECT_FALSE(file.take_change());
+  EXPECT_FALSE(file.shown_size());
+}
+
+TEST(StagedFile, WhetherItIsWrittenWholeIsOfTheLastChange) {
+  StagedFile file(1, "a text", false, 100);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(file.resize(0));
+    ASSERT_TRUE(file.write(0, bytes_of("some")));
+    ASSERT_TRUE(file.write(4, bytes_of(" text")));
+    EXPECT_TRUE(file.text_if_written_whole());
+    ASSERT_TRUE(file.take_change());
+  }
+  ASSERT_TRUE(file.write(0, bytes_of("over")));
+  EXPECT_FALSE(file.text_if_written_whole()) << "the rest is of another change";
+  EXPECT_EQ(file.take_change()->without_rest, "over");
+  ASSERT_TRUE(file.write(0, bytes_of("all of it")));
+  EXPECT_TRUE(file.text_if_written_whole());
+  ASSERT_TRUE(file.write(7, bytes_of("IT"))) << "again";
+  EXPECT_TRUE(file.text_if_written_whole());
+  ASSERT_TRUE(file.write(3, bytes_of("-")));
+  EXPECT_FALSE(file.text_if_written_whole());
+  ASSERT_TRUE(file.resize(0));
+  EXPECT_TRUE(file.text_if_written_whole());
+}
+
+TEST(StagedFiles, AnOpenBeginsWithWhatTheSourceHas) {
+  StagedFiles files;
+  const auto closed = files.open(1, "old", false);  // is not released yet
+  ASSERT_TRUE(closed->write(0, bytes_of("written")));
+  EXPECT_EQ(*files.open(1, "old", false)->text(), "written") << "is not applied";
+  {
+    const auto change = closed->take_change();
+    ASSERT_TRUE(change);
+    EXPECT_EQ(*files.open(1, "old", false)->text(), "written") << "is being applied";
+  }
+  EXPECT_EQ(*files.open(1, "as the source shows it", false)->text(), "as the source shows it");
+}
+
+TEST(StagedFile, ANewFileWithoutWritesIsShownUntilItIsClosed) {
+  StagedFile file(1, "", true, 100);
+  EXPECT_EQ(file.shown_size(), 0);
+  EXPECT_FALSE(file.take_change());
+  EXPECT_EQ(file.shown_size(), 0);
+  file.end();
+  EXPECT_FALSE(file.shown_size());
+}
+
+TEST(StagedFiles, DescriptorsShareOneFile) {
+  StagedFiles files;
+  EXPECT_EQ(files.find(5), nullptr);
+  auto first = files.open(5, "text", false);
+  EXPECT_EQ(files.open(5, "ignored", false), first);
+  EXPECT_EQ(files.find(5), first);
+  first.reset();
+  EXPECT_EQ(files.find(5), nullptr);
+  EXPECT_EQ(*files.open(5, "again", false)->text(), "again");
+}
+
+TEST(StagedFile, AChangeIsNotLostWhenMemoryRunsOut) {
+  StagedFile file(1, std::string(200, 'r'), false, 1000);
+  const std::string text(100, 't');
+  ASSERT_TRUE(file.write(0, bytes_of(text)));
+  bool is_taken = false;
+  step_through_allocations(
+      [&]() -> Result<> {
+        const auto change = file.take_change();
+        is_taken = change.has_value();
+        EXPECT_TRUE(is_taken);
+        return {};
+      },
+      [&](bool done) {
+        if (!done) {
+          EXPECT_EQ(file.shown_size(), 200) << "it is still to be applied";
+        }
+        if (done) {
+          ASSERT_TRUE(file.write(0, bytes_of(text)));
+        }
+      });
+  EXPECT_TRUE(is_taken);
+  EXPECT_TRUE(file.take_change());
+  file.begin("what the source has");
+  EXPECT_EQ(*file.text(), "what the source has") << "nothing is being applied";
+}
+
+}  // namespace
+}  // namespace codecfs::fs
