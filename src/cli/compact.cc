@@ -1,5 +1,5 @@
-#include "cli/source_command.h"
 #include "backends/open/source_opener.h"
+#include "cli/source_command.h"
 
 namespace codecfs::cli {
 

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "backends/open/source_opener.h"
 #include "base/human.h"
 #include "base/terminal_text.h"
 #include "cli/command.h"
 #include "cli/dataset_options.h"
 #include "cli/report.h"
 #include "commands/workers.h"
-#include "backends/open/source_opener.h"
 
 namespace codecfs::cli {
 namespace {

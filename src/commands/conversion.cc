@@ -260,11 +260,11 @@ Result<> Conversion::copy_metadata(TreeFiles::Ino from, const Directory& to, con
 bool Conversion::keep_filters(TreeFiles::Ino variable, const std::string& path) {
   fs::Filesystem& filesystem = from_.filesystem();
   fs::MountContext& context = filesystem.context();
-  const Result<fs::Place> place = context.nodes.at(variable);
-  if (!place || place->node->kind != fs::NodeKind::variable || context.rules.empty()) return false;
+  const Result<fs::Place> place = context.tree.nodes.at(variable);
+  if (!place || place->node->kind != fs::NodeKind::variable || context.options.rules.empty()) return false;
   const Result<VariablePtr> facts = context.dataset.source().facts(place->node->object);
   if (!facts || !filesystem.rules().pipeline_for(path, **facts)) return false;
-  if (context.overlay.note_rule_applied(*place->node)) return false;
+  if (context.tree.overlay.note_rule_applied(*place->node)) return false;
   filesystem.forms().forget(*place->node);
   return true;
 }

@@ -58,7 +58,7 @@ Result<> Conversion::copy_link(TreeFiles::Ino from, const Directory& to, const s
 Result<const Conversion::Notes*> Conversion::notes_of(TreeFiles::Ino group) {
   static const Notes kNone;
   fs::MountContext& context = from_.filesystem().context();
-  const Result<fs::Place> place = context.nodes.at(group);
+  const Result<fs::Place> place = context.tree.nodes.at(group);
   if (!place) return &kNone;
   const ObjectId object = place->node->object;
   const auto known = notes_.find(object);
@@ -137,7 +137,7 @@ Json Conversion::note_for_copy(Json note, const std::string& path) const {
 Result<> Conversion::restore_types(TreeFiles::Ino from, const Directory& to) {
   if (!to_.is_hdf5()) return {};
   fs::MountContext& context = from_.filesystem().context();
-  const Result<fs::Place> place = context.nodes.at(from);
+  const Result<fs::Place> place = context.tree.nodes.at(from);
   if (!place || place->node->kind != fs::NodeKind::group) return {};
   const auto attributes = context.dataset.source().group_attributes(place->node->object);
   if (!attributes) return {};  // an error of its own

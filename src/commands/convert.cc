@@ -199,7 +199,7 @@ Result<> check_rules(TreeFiles& from, fs::View view, const DatasetInfo& info, co
                      std::vector<std::string>& warnings) {
   fs::MountRules& rules = from.filesystem().rules();
   CODECFS_TRY(rules.check(fs::MountRules::Unknown::is_refused));
-  if (from.filesystem().context().rules.empty()) return {};
+  if (from.filesystem().context().options.rules.empty()) return {};
   std::string first;
   size_t count = 0;
   for (const InfoNode& node : info.nodes) {

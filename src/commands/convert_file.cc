@@ -86,7 +86,8 @@ Result<> remove_member(Source& copy, const std::string& path) {
   return {};
 }
 
-Result<> remove_skipped(const std::string& copy_path, const SourceOpener& opener, const std::vector<std::string>& skip) {
+Result<> remove_skipped(const std::string& copy_path, const SourceOpener& opener,
+                        const std::vector<std::string>& skip) {
   if (skip.empty()) return {};
   CODECFS_ASSIGN(const std::unique_ptr<Source> copy, opener.open(copy_path, true));
   CODECFS_TRY(copy->writable());
@@ -113,8 +114,8 @@ bool has_no_data(const DatasetInfo& info, const std::string& path) {
   return facts.storage == Storage::external || facts.storage == Storage::virtual_sources || facts.grid.count() == 0;
 }
 
-Result<> recode_copy(const std::string& copy_path, const SourceOpener& opener, const DatasetInfo& info, filters::FilterRules rules,
-                     std::vector<std::string>& warnings) {
+Result<> recode_copy(const std::string& copy_path, const SourceOpener& opener, const DatasetInfo& info,
+                     filters::FilterRules rules, std::vector<std::string>& warnings) {
   if (rules.empty()) return {};
   const std::vector<std::string> named = rules.names();
   CODECFS_ASSIGN(std::unique_ptr<Source> copy, opener.open(copy_path, true));
@@ -166,8 +167,9 @@ Result<Converted> convert_file(Partial& partial, std::unique_ptr<Source> source,
   CODECFS_TRY(check_rules(std::move(source), options.rules));
   if (!partial.is_copied()) {
     const auto is_cancelled = [] { return interrupted.load(); };
-    const Result<> copied = is_source_url(info.source) ? options.opener.copy_object(info.source, partial.path(), is_cancelled)
-                                                       : copy_hdf5_file(info.source, partial.path(), is_cancelled);
+    const Result<> copied = is_source_url(info.source)
+                                ? options.opener.copy_object(info.source, partial.path(), is_cancelled)
+                                : copy_hdf5_file(info.source, partial.path(), is_cancelled);
     if (!copied) {
       partial.discard();  // of no use
       return std::unexpected(copied.error());

@@ -16,7 +16,7 @@ namespace {
 Result<> recode_variable(TreeFiles& tree, const InfoNode& node, Recoded& report) {
   const Result<> done = [&]() -> Result<> {
     CODECFS_ASSIGN(const TreeFiles::Ino ino, tree.find_path(node.path));
-    CODECFS_ASSIGN(const fs::Place place, tree.filesystem().context().nodes.at(ino));
+    CODECFS_ASSIGN(const fs::Place place, tree.filesystem().context().tree.nodes.at(ino));
     const fs::ChunkPlace any_chunk{place.node->key(), node.entry.object, 0, nullptr};
     fs::FilterControl& filters = tree.filesystem().filters();
     const auto cancelled = [] { return interrupted.load(); };
@@ -82,7 +82,7 @@ class Recoder {
     Recoded report{.path = "/" + node.path, .before = {}, .after = {}, .refused = {}};
     const VariablePtr& facts = node.variable->facts;
     if (facts == nullptr) {
-      if (!filesystem.context().rules.resolve(report.path)) return {};
+      if (!filesystem.context().options.rules.resolve(report.path)) return {};
       report.refused = node.variable->error;
       told_(std::move(report));
       return {};

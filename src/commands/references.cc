@@ -97,7 +97,7 @@ class Collector {
     CODECFS_ASSIGN(const VariablePtr described, with_fill_value(variable));
     if (described->unreadable) return fail(described->unreadable->code, "/{}: {}", path, described->unreadable->reason);
     CODECFS_ASSIGN(const TreeFiles::Ino ino, tree_.find_path(path));
-    CODECFS_ASSIGN(const fs::Place place, tree_.filesystem().context().nodes.at(ino));
+    CODECFS_ASSIGN(const fs::Place place, tree_.filesystem().context().tree.nodes.at(ino));
     CODECFS_ASSIGN(const fs::EncodedFormPtr form, tree_.filesystem().forms().of(*place.node));
     CODECFS_ASSIGN(const bool is_contiguous, is_one_place(entry, *described, *form));
     CODECFS_TRY(sink_.add_document(directory + ".zattrs", zattrs_for_readers(*described)));

@@ -59,7 +59,7 @@ Result<uint64_t> TreeFiles::size(Ino file) {
 
 Result<bool> TreeFiles::is_stored(Ino chunk) {
   fs::MountContext& mount = filesystem_->context();
-  CODECFS_ASSIGN(const fs::Place file, mount.nodes.at(chunk));
+  CODECFS_ASSIGN(const fs::Place file, mount.tree.nodes.at(chunk));
   CODECFS_ASSIGN(const fs::ChunkPlace place, mount.chunk_place(*file.node, file.chunk));
   CODECFS_ASSIGN(const ChunkInfo info, mount.dataset.source().locate(place.object, place.number));
   return info.stored;
@@ -67,7 +67,7 @@ Result<bool> TreeFiles::is_stored(Ino chunk) {
 
 Result<> TreeFiles::check_shard(Ino ino) {
   fs::MountContext& mount = filesystem_->context();
-  CODECFS_ASSIGN(const fs::Place file, mount.nodes.at(ino));
+  CODECFS_ASSIGN(const fs::Place file, mount.tree.nodes.at(ino));
   CODECFS_ASSIGN(const fs::ChunkPlace shard, mount.chunk_place(*file.node, file.chunk));
   const Variable& facts = *shard.variable->facts;
   if (!fs::shows_shards(file.node->view, facts)) return {};
@@ -79,7 +79,7 @@ Result<> TreeFiles::check_shard(Ino ino) {
 
 Result<> TreeFiles::check_attributes(Ino directory) {
   fs::MountContext& mount = filesystem_->context();
-  CODECFS_ASSIGN(const fs::Place place, mount.nodes.at(directory));
+  CODECFS_ASSIGN(const fs::Place place, mount.tree.nodes.at(directory));
   if (place.node->kind == fs::NodeKind::group) {
     CODECFS_TRY(mount.dataset.source().group_attributes(place.node->object));
     return {};

@@ -36,23 +36,23 @@ Filesystem::Filesystem(std::unique_ptr<Source> source, const FilesystemOptions& 
 }
 
 // Threads of the context call the components, which end before it.
-Filesystem::~Filesystem() { mount_.read_ahead.stop(); }
+Filesystem::~Filesystem() { mount_.chunks.read_ahead.stop(); }
 
 void Filesystem::set_invalidator(Invalidator& kernel) {
-  mount_.kernel = &kernel;
-  mount_.page_copies.set_invalidator(kernel);
+  mount_.kernel.invalidator = &kernel;
+  mount_.chunks.page_copies.set_invalidator(kernel);
 }
 
 void Filesystem::stop_reading_ahead() {
-  mount_.kernel_pages.stop();
-  mount_.read_ahead.stop();
-  mount_.page_copies.stop();
+  mount_.kernel.pages.stop();
+  mount_.chunks.read_ahead.stop();
+  mount_.chunks.page_copies.stop();
 }
 
 std::vector<std::string> Filesystem::paths_open_for_writing() {
   std::vector<std::string> paths;
-  for (const ChunkKey key : mount_.write_back.open_writers()) {
-    const Result<Place> place = mount_.place_of(key);
+  for (const ChunkKey key : mount_.chunks.write_back.open_writers()) {
+    const Result<Place> place = mount_.tree.place_of(key);
     if (!place) continue;
     if (place->file == FileKind::array)
       paths.push_back(mount_.path_of(place->node->view) + array_path(*place->node));
@@ -65,8 +65,7 @@ std::vector<std::string> Filesystem::paths_open_for_writing() {
 
 void Filesystem::drop_caches() {
   mount_.dataset.forget_all();
-  mount_.cache.drop_forms(0, kZarr3Form);
-  mount_.conversions.drop_forms(0, kZarr3Form);
+  mount_.chunks.drop_cached();
   mount_.xattrs.clear();
   forms_.forget_all();
   forms_.forget_zmetadata();
@@ -75,27 +74,27 @@ void Filesystem::drop_caches() {
 
 void Filesystem::source_rests() {
   drop_caches();
-  mount_.write_back.forget_all_removed();
+  mount_.chunks.write_back.forget_all_removed();
 }
 
 void Filesystem::source_replaced() {
   drop_caches();
-  for (const auto& [directory, name] : mount_.scratch.names()) {
+  for (const auto& [directory, name] : mount_.tree.scratch.names()) {
     if (directory == kRootIno) continue;
     std::string free = name;
-    for (int i = 1; mount_.scratch.find(kRootIno, free); ++i) free = fmt::format("{}.{}", name, i);
-    const Result<> moved = mount_.scratch.rename(directory, name, kRootIno, free);
+    for (int i = 1; mount_.tree.scratch.find(kRootIno, free); ++i) free = fmt::format("{}.{}", name, i);
+    const Result<> moved = mount_.tree.scratch.rename(directory, name, kRootIno, free);
     log::warning(
         "{}: this file is neither chunk nor metadata; its directory may not exist any more, so it is /{} now{}", name,
         free, moved ? "" : ": " + moved.error().reason);
   }
-  mount_.nodes.remove_all();
-  const Node& root = *mount_.nodes.at(kRootIno)->node;
+  mount_.tree.nodes.remove_all();
+  const Node& root = *mount_.tree.nodes.at(kRootIno)->node;
   if (root.kind != NodeKind::variable) return;
   // Its chunks have inode numbers of the root.
   const Result<VariableViewPtr> view = mount_.dataset.variable(root.object);
   const Result<> renumbered =
-      view ? mount_.nodes.renumber_chunks(root, (*view)->facts->grid.count()) : std::unexpected(view.error());
+      view ? mount_.tree.nodes.renumber_chunks(root, (*view)->facts->grid.count()) : std::unexpected(view.error());
   if (!renumbered) log::error("{}", renumbered.error().reason);
 }
 
@@ -103,7 +102,7 @@ Result<> Filesystem::finish() {
   const std::vector<std::string> lost = mount_.files_not_stored();
   for (const std::string& name : lost)
     log::error("{}: this file is neither a chunk nor metadata, so it is not stored: it is lost with the mount", name);
-  CODECFS_TRY(mount_.write_back.finish());
+  CODECFS_TRY(mount_.chunks.write_back.finish());
   if (!lost.empty())
     return fail(EIO, "{} file{} neither chunk nor metadata and not stored ({})", lost.size(),
                 lost.size() == 1 ? " was" : "s were", lost.front());
@@ -113,7 +112,7 @@ Result<> Filesystem::finish() {
 struct statvfs Filesystem::statistics() const {
   struct statvfs numbers{};
   numbers.f_namemax = 255;
-  if (mount_.read_only) {
+  if (mount_.options.read_only) {
     // Like any read-only image: as large as its source, and full.
     numbers.f_bsize = numbers.f_frsize = 4096;
     numbers.f_blocks = (static_cast<uint64_t>(mount_.dataset.source().status().st_size) + 4095) / 4096;

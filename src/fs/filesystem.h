@@ -8,15 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "fs/views/prefetcher.h"
-#include "fs/handles/file_opener.h"
-#include "fs/handles/inode_changes.h"
-#include "fs/views/coherence_monitor.h"
 #include "fs/context/inode_attributes.h"
-#include "fs/namespace/listing.h"
-#include "fs/namespace/metadata_editor.h"
 #include "fs/context/mount_context.h"
 #include "fs/context/name_policy.h"
+#include "fs/handles/file_opener.h"
+#include "fs/handles/inode_changes.h"
+#include "fs/namespace/listing.h"
+#include "fs/namespace/metadata_editor.h"
 #include "fs/namespace/namespace.h"
 #include "fs/namespace/tree_changes.h"
 #include "fs/views/array_blocks.h"
@@ -24,11 +22,13 @@
 #include "fs/views/array_view.h"
 #include "fs/views/change_notifier.h"
 #include "fs/views/chunk_files.h"
+#include "fs/views/coherence_monitor.h"
 #include "fs/views/encoded_forms.h"
 #include "fs/views/encoded_view.h"
 #include "fs/views/filter_control.h"
 #include "fs/views/metadata_view.h"
 #include "fs/views/mount_rules.h"
+#include "fs/views/prefetcher.h"
 #include "fs/views/xattr_control.h"
 
 namespace codecfs::fs {
@@ -55,11 +55,11 @@ class Filesystem {
   FileOpener& files() { return opener_; }
   InodeChanges& inodes() { return inode_changes_; }
 
-  [[nodiscard]] bool read_only() const { return mount_.read_only; }
+  [[nodiscard]] bool read_only() const { return mount_.options.read_only; }
   [[nodiscard]] struct statvfs statistics() const;
   /// The paths, from the root, of the chunks and arrays that are open for writing (a mapped file is).
   std::vector<std::string> paths_open_for_writing();
-  Result<> sync_all() { return mount_.write_back.sync_all(); }
+  Result<> sync_all() { return mount_.chunks.write_back.sync_all(); }
   /// Ends read-ahead and pushes to the kernel. Must be called while requests are still answered.
   void stop_reading_ahead();
   /// Frees the memory of everything that can be read again.

@@ -12,8 +12,8 @@
 #include "backends/api/source.h"
 #include "backends/open/source_opener.h"
 #include "base/log.h"
-#include "fs/passthrough/transport.h"
 #include "fs/nodes/nodes.h"
+#include "fs/passthrough/transport.h"
 #include "model/limits.h"
 
 namespace codecfs::mount {

@@ -28,8 +28,8 @@
 #include "base/threads.h"
 #include "base/unique_fd.h"
 #include "fs/filesystem.h"
-#include "fs/passthrough/fuse_version.h"
 #include "fs/kernel/operations.h"
+#include "fs/passthrough/fuse_version.h"
 #include "model/limits.h"
 #include "mount/dead_mount.h"
 #include "mount/mount_checks.h"
@@ -369,7 +369,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& 
   fuse_loop_cfg_set_idle_threads(config.get(), threads);
   Result<> served = mount.notices.start(session.get(), threads);
   if (served) served = mount.parked.start();
-  fs::Passthrough* const passthrough = filesystem.context().passthrough.get();
+  fs::Passthrough* const passthrough = filesystem.context().kernel.passthrough.get();
   std::jthread idle;
   if (served) try {
       const TerminationSignals signals(termination, session.get(), mount, filesystem.read_only() ? "" : mountpoint);

@@ -92,7 +92,7 @@ Result<> check_transport(const Options& options, const fs::Mount& mount) {
 Result<> choose_transport(const Options& options, fuse_session* session, fs::Mount& mount) {
   using enum fs::Transport;
   fs::MountContext& context = mount.filesystem.context();
-  context.transport = options.transport == automatic ? push : options.transport;
+  context.kernel.transport = options.transport == automatic ? push : options.transport;
   if (options.transport != passthrough && options.transport != automatic) return {};
   // Usual for writable mounts, which need no message.
   if (options.transport == automatic && !check_mount(options, mount)) return {};
@@ -102,8 +102,8 @@ Result<> choose_transport(const Options& options, fuse_session* session, fs::Mou
     log::debug("decoded chunks are pushed into the page cache: {}", made.error().reason);
     return {};
   }
-  context.transport = passthrough;
-  context.passthrough = *std::move(made);
+  context.kernel.transport = passthrough;
+  context.kernel.passthrough = *std::move(made);
   context.stats.passthrough = 1;
   return {};
 }

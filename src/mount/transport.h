@@ -2,8 +2,8 @@
 // Chooses how decoded chunks of a mount reach their readers.
 
 #include "base/result.h"
-#include "fs/passthrough/fuse_version.h"
 #include "fs/kernel/operations.h"
+#include "fs/passthrough/fuse_version.h"
 #include "mount/options.h"
 
 namespace codecfs::mount {

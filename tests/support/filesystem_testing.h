@@ -50,7 +50,7 @@ class FilesystemTest : public testing::Test {
   MountContext& mount() { return fs().context(); }
 
   Ino root(View view = View::decoded) {
-    return view == mount().nodes.shown() ? kRootIno : mount().nodes.view_entry(view).ino();
+    return view == mount().tree.nodes.shown() ? kRootIno : mount().tree.nodes.view_entry(view).ino();
   }
   /// Looks up each name of a path ("/g/deep/0", "" for the root).
   Result<struct stat> find(std::string_view path, View view = View::decoded) {
@@ -74,7 +74,7 @@ class FilesystemTest : public testing::Test {
     return found ? found->st_ino : 0;
   }
   const Node& node(std::string_view path, View view = View::decoded) {
-    const Result<Place> place = mount().nodes.at(ino(path, view));
+    const Result<Place> place = mount().tree.nodes.at(ino(path, view));
     EXPECT_TRUE(place) << path;
     return *place->node;
   }
@@ -156,7 +156,7 @@ struct Components {
         metadata(mount, forms, coherence, inodes, arrays),
         editor(mount, forms, coherence, filters, notifier, chunk_files),
         policy(mount),
-        read_ahead(mount.read_ahead) {}
+        read_ahead(mount.chunks.read_ahead) {}
   ~Components() { read_ahead.stop(); }  // its threads call the prefetcher
   Components(const Components&) = delete;
   Components& operator=(const Components&) = delete;

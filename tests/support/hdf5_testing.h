@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "backends/api/source.h"
+#include "backends/hdf5/hdf5_source.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/library_lock.h"
-#include "backends/hdf5/hdf5_source.h"
 
 namespace codecfs::hdf5_testing {
 

@@ -49,8 +49,9 @@ struct ChunkBase {
 
 /// What Source::update_chunk() has done.
 struct UpdatedChunk {
-  std::optional<std::string> version;  // what is stored is the given chunk, and this its version; none: that is not known
-  bool has_others = false;             // what others have stored is in it, too
+  std::optional<std::string>
+      version;              // what is stored is the given chunk, and this its version; none: that is not known
+  bool has_others = false;  // what others have stored is in it, too
 };
 
 }  // namespace codecfs

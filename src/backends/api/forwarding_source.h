@@ -129,7 +129,7 @@ class ForwardingSource : public Source {
     return call<&Source::fetch_base>(Purpose::writing, variable, number);
   }
   Result<UpdatedChunk> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
-                               const std::optional<std::string>& version) override {
+                                    const std::optional<std::string>& version) override {
     return call<&Source::update_chunk>(Purpose::writing, variable, number, chunk, written, version);
   }
   Result<> remove_chunk(ObjectId variable, uint64_t number) override {

@@ -57,8 +57,8 @@ class Source {
   /// opening the file.
   virtual Result<std::unique_ptr<Source>> open_twin() { return fail(ENOTSUP, "it is opened by its path"); }
 
-  // --- The tree: groups, variables and their metadata, and the files of a folder. Only find() resolves names, which are
-  // file names, escaped as in Entry.
+  // --- The tree: groups, variables and their metadata, and the files of a folder. Only find() resolves names, which
+  // are file names, escaped as in Entry.
 
   /// The root: a group, or a variable if the source is one array. Its name is empty.
   [[nodiscard]] virtual Entry root() const = 0;
@@ -122,8 +122,8 @@ class Source {
   /// Whether another program has changed the metadata of an object (for a group also its members) since the previous
   /// call; the caller must then drop its caches of it. Only with -o coherent.
   virtual bool changed_outside(ObjectId) { return false; }
-  /// What is told of many variables, in the same order. Sources in another process answer them together; callers should ask for some
-  /// hundred at a time.
+  /// What is told of many variables, in the same order. Sources in another process answer them together; callers should
+  /// ask for some hundred at a time.
   virtual std::vector<VariableSummary> summaries(std::span<const ObjectId> variables);
 
   // --- Changes of the tree. Each acquires the right to write (begin_writing_to()) and succeeds completely or changes
@@ -270,7 +270,7 @@ class Source {
   /// write_chunk() that keeps what others have stored, except for the `written` bytes of `chunk`. `version`: the one of
   /// which all other bytes of `chunk` are; none: they are not used.
   virtual Result<UpdatedChunk> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& /*written*/,
-                                       const std::optional<std::string>& /*version*/) {
+                                            const std::optional<std::string>& /*version*/) {
     CODECFS_TRY(write_chunk(variable, number, chunk));
     return UpdatedChunk{};
   }

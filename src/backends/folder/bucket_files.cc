@@ -10,8 +10,8 @@
 #include <new>
 #include <set>
 
-#include "backends/api/source_copy.h"
 #include "backends/api/file_names.h"
+#include "backends/api/source_copy.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/hierarchy.h"
 #include "base/parallel.h"

@@ -43,7 +43,9 @@ class OneFile final : public FolderFiles {
  public:
   OneFile(const Source& source, std::string path, Open open)
       : path_(std::move(path)),
-        open_(std::move(open)), status_(source.status()), is_archive_(source.format().contains("zip")) {}
+        open_(std::move(open)),
+        status_(source.status()),
+        is_archive_(source.format().contains("zip")) {}
 
   [[nodiscard]] const struct stat& status() const override { return status_; }
   [[nodiscard]] struct statvfs filesystem() const override {
@@ -219,8 +221,8 @@ class RestingSource final : public DatasetCalls {
 std::unique_ptr<Source> make_resting(std::unique_ptr<Source> source, const std::string& path, bool may_write,
                                      Open open) {
   if (source->root().kind == EntryKind::folder) return source;
-  auto files = std::make_unique<OneFile>(*source, std::filesystem::absolute(path).lexically_normal().string(),
-                                         std::move(open));
+  auto files =
+      std::make_unique<OneFile>(*source, std::filesystem::absolute(path).lexically_normal().string(), std::move(open));
   const auto status = files->stat("");
   if (!status || !*status) return source;
   return std::make_unique<RestingSource>(std::move(source), std::move(files), **status, may_write);

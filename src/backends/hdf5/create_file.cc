@@ -6,10 +6,10 @@
 
 #include <string>
 
+#include "backends/hdf5/hdf5_source.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/library/open_file_name.h"
-#include "backends/hdf5/hdf5_source.h"
 #include "base/file_io.h"
 #include "version.h"
 

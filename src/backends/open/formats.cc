@@ -25,9 +25,10 @@ using Cancelled = std::function<bool()>;
 
 // --- HDF5 and netCDF-4 files
 
-constexpr NewSource kNewFiles[] = {{.name = "hdf5", .make = [](const std::string& path, bool as_netcdf, const Hdf5Options& options) {
-  return create_hdf5(path, as_netcdf, options.latest);
-}}};
+constexpr NewSource kNewFiles[] = {
+    {.name = "hdf5", .make = [](const std::string& path, bool as_netcdf, const Hdf5Options& options) {
+       return create_hdf5(path, as_netcdf, options.latest);
+     }}};
 
 constexpr Format kHdf5 = {
     .recognises = [](const Look& look) { return !look.is_directory && looks_like_hdf5(look.fd, look.within); },
@@ -36,15 +37,16 @@ constexpr Format kHdf5 = {
       if (!options.isolated) return open_hdf5(path, may_write, real_file_io(), options.latest);
       return open_hdf5_in_worker(path, may_write, opener.state().ranges, options.latest);
     },
-    .open_object = [](std::shared_ptr<remote::ObjectFile> object,
-                      const SourceOpener& opener) { return open_remote_hdf5(std::move(object), opener.state().ranges); },
+    .open_object =
+        [](std::shared_ptr<remote::ObjectFile> object, const SourceOpener& opener) {
+          return open_remote_hdf5(std::move(object), opener.state().ranges);
+        },
     .kind_in_folder = [](int) { return std::optional(EntryKind::group); },
     .new_sources = kNewFiles,
     .check = check_hdf5_log,
     .recover = recover_hdf5_log,
-    .compact = [](const std::string& path, const Cancelled& cancelled) {
-      return hdf5::compact_file(path, real_file_io(), cancelled);
-    }};
+    .compact = [](const std::string& path,
+                  const Cancelled& cancelled) { return hdf5::compact_file(path, real_file_io(), cancelled); }};
 
 // --- Directories of Zarr
 
@@ -53,10 +55,12 @@ constexpr const char* kNoLog = "{}: a Zarr store has no log: each chunk is old o
 constexpr NewSource kNewStores[] = {
     {.name = "zarr",
      .make = [](const std::string& path, bool, const Hdf5Options&) { return create_zarr(path); },
-     .make_objects = [](remote::ObjectClient& client, const std::string& key) { return create_zarr_objects(client, key, false); }},
+     .make_objects = [](remote::ObjectClient& client,
+                        const std::string& key) { return create_zarr_objects(client, key, false); }},
     {.name = "zarr3",
      .make = [](const std::string& path, bool, const Hdf5Options&) { return create_zarr3(path); },
-     .make_objects = [](remote::ObjectClient& client, const std::string& key) { return create_zarr_objects(client, key, true); }},
+     .make_objects = [](remote::ObjectClient& client,
+                        const std::string& key) { return create_zarr_objects(client, key, true); }},
     {.name = "nczarr",
      .make = [](const std::string& path, bool, const Hdf5Options&) { return create_nczarr(path); },
      .make_objects = create_nczarr_objects}};
@@ -66,7 +70,9 @@ constexpr Format kZarrDirectory = {
     .open = [](const SourceOpener&, const std::string& path, bool may_write) { return open_zarr(path, may_write); },
     .kind_in_folder = zarr_root_kind,
     .new_sources = kNewStores,
-    .check = [](const std::string& path) -> Result<SourceCheck> { return SourceCheck{.text = fmt::format(kNoLog, path)}; },
+    .check = [](const std::string& path) -> Result<SourceCheck> {
+      return SourceCheck{.text = fmt::format(kNoLog, path)};
+    },
     .recover = [](const std::string& path) -> Result<std::string> { return fmt::format(kNoLog, path); },
     .compact = [](const std::string& path, const Cancelled&) -> Result<std::string> {
       return fmt::format("{}: a Zarr directory has no unused space", path);
@@ -86,9 +92,12 @@ constexpr Format kZarrZip = {
           return look.is_object ? look.start.starts_with("PK\003\004") : zarr::looks_like_zip(look.fd, look.size);
         },
     .open = [](const SourceOpener&, const std::string& path, bool may_write) { return open_zarr_zip(path, may_write); },
-    .open_object = [](std::shared_ptr<remote::ObjectFile> object, const SourceOpener&) { return open_zarr_zip(std::move(object)); },
+    .open_object = [](std::shared_ptr<remote::ObjectFile> object,
+                      const SourceOpener&) { return open_zarr_zip(std::move(object)); },
     .new_sources = kNewArchives,
-    .check = [](const std::string& path) -> Result<SourceCheck> { return SourceCheck{.text = fmt::format(kNoZipLog, path)}; },
+    .check = [](const std::string& path) -> Result<SourceCheck> {
+      return SourceCheck{.text = fmt::format(kNoZipLog, path)};
+    },
     .recover = [](const std::string& path) -> Result<std::string> { return fmt::format(kNoZipLog, path); },
     .compact = [](const std::string& path, const Cancelled&) { return compact_zarr_zip(path); }};
 
@@ -109,7 +118,8 @@ SourceResult open_folder_at(const SourceOpener& opener, const std::string& path,
 
 std::unexpected<Error> no_dataset(const std::string& path) {
   return fail(EINVAL,
-              "{}: is a folder (a Zarr store has .zgroup, .zarray or zarr.json at its top); name a dataset in it", path);
+              "{}: is a folder (a Zarr store has .zgroup, .zarray or zarr.json at its top); name a dataset in it",
+              path);
 }
 
 constexpr Format kFolder = {
@@ -127,7 +137,8 @@ constexpr const char* kNoObjectLog =
 
 constexpr Format kUrl = {
     .recognises = [](const Look&) { return false; },
-    .open = [](const SourceOpener& opener, const std::string& url, bool may_write) { return open_url(opener, url, may_write); },
+    .open = [](const SourceOpener& opener, const std::string& url,
+               bool may_write) { return open_url(opener, url, may_write); },
     .check = [](const std::string& url) -> Result<SourceCheck> {
       return SourceCheck{.text = fmt::format(kNoObjectLog, shown_source(url))};
     },

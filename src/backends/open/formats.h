@@ -19,10 +19,10 @@ namespace codecfs {
 
 /// What a format is recognised by.
 struct Look {
-  int fd = -1;            // a file, a directory, or what was read of an object
-  std::string start;      // the first bytes of a file, at most 8
-  uint64_t size = 0;      // of a file
-  uint64_t within = 0;    // bytes of a file that may lie before HDF5's signature
+  int fd = -1;          // a file, a directory, or what was read of an object
+  std::string start;    // the first bytes of a file, at most 8
+  uint64_t size = 0;    // of a file
+  uint64_t within = 0;  // bytes of a file that may lie before HDF5's signature
   bool is_directory = false;
   bool is_object = false;  // of an object store: only the start of it was read
 };

@@ -46,8 +46,9 @@ Result<std::unique_ptr<Source>> SourceOpener::open(const std::string& path, bool
 std::unique_ptr<Source> SourceOpener::make_resting(std::unique_ptr<Source> source, const std::string& path,
                                                    bool may_write) const {
   if (is_source_url(path)) return source;
-  return codecfs::make_resting(std::move(source), path, may_write,
-                               [opener = *this](const std::string& again, bool writes) { return opener.open(again, writes); });
+  return codecfs::make_resting(
+      std::move(source), path, may_write,
+      [opener = *this](const std::string& again, bool writes) { return opener.open(again, writes); });
 }
 
 Result<> SourceOpener::create(const std::string& path, std::string_view format, bool as_netcdf) const {

@@ -26,7 +26,8 @@ Result<std::shared_ptr<remote::ObjectClient>> client_of(const SourceOpener& open
   return remote::ObjectClient::make(url, options);
 }
 
-Result<std::unique_ptr<remote::ObjectFile>> open_object_file(const SourceOpener& opener, std::shared_ptr<remote::ObjectClient> client,
+Result<std::unique_ptr<remote::ObjectFile>> open_object_file(const SourceOpener& opener,
+                                                             std::shared_ptr<remote::ObjectClient> client,
                                                              const std::string& key, const std::string& name) {
   const remote::ObjectOptions& options = opener.state().options.objects;
   std::shared_ptr<remote::DiskCache> cache;
@@ -57,7 +58,7 @@ Result<std::unique_ptr<Source>> open_object(const SourceOpener& opener, std::sha
 
 /// Null if no key begins with this one and a "/".
 Result<std::unique_ptr<Source>> open_bucket_folder(const SourceOpener& opener,
- const std::shared_ptr<remote::ObjectClient>& client,
+                                                   const std::shared_ptr<remote::ObjectClient>& client,
                                                    const std::string& key, std::string name) {
   std::string prefix = key;
   if (!prefix.empty() && !prefix.ends_with('/')) prefix += '/';
@@ -65,7 +66,7 @@ Result<std::unique_ptr<Source>> open_bucket_folder(const SourceOpener& opener,
   const Error only_read{EROFS,
                         fmt::format("{}: a folder of a bucket is only read; mount the store itself to write it", name)};
   const auto open = [opener, client, name, prefix, only_read](const std::string& wanted,
-                                                      bool is_store) -> Result<std::unique_ptr<Source>> {
+                                                              bool is_store) -> Result<std::unique_ptr<Source>> {
     const std::string shown = name + "/" + wanted.substr(prefix.size());
     if (is_store) return open_zarr_objects(client, wanted, shown, only_read);
     CODECFS_ASSIGN(auto object, open_object(opener, client, wanted, shown));
@@ -80,7 +81,8 @@ Result<std::unique_ptr<Source>> open_bucket_folder(const SourceOpener& opener,
 }
 
 /// Why a store at this URL is only read.
-std::optional<Error> unwritable(const SourceOpener& opener, const remote::ObjectUrl& url, const std::string& name, bool may_write) {
+std::optional<Error> unwritable(const SourceOpener& opener, const remote::ObjectUrl& url, const std::string& name,
+                                bool may_write) {
   if (!may_write) return Error{EROFS, fmt::format("{}: was opened only to be read", name)};
   if (!url.is_s3) return Error{EROFS, fmt::format("{}: a web server is only read; s3:// can be written", name)};
   if (opener.state().options.objects.anonymous) return Error{EROFS, fmt::format("{}: is only read with -o anon", name)};
@@ -110,7 +112,7 @@ Result<std::unique_ptr<Source>> open_url(const SourceOpener& opener, const std::
 }
 
 Result<> SourceOpener::copy_object(const std::string& text, const std::string& to,
- const std::function<bool()>& cancelled) const {
+                                   const std::function<bool()>& cancelled) const {
   CODECFS_ASSIGN(const remote::ObjectUrl url, remote::parse_object_url(text));
   CODECFS_ASSIGN(std::shared_ptr<remote::ObjectClient> client, client_of(*this, url));
   CODECFS_ASSIGN(const auto object, open_object_file(*this, std::move(client), url.key, remote::shown_url(text)));

@@ -5,8 +5,7 @@
 
 namespace codecfs::worker {
 
-Result<ChunkBatch> ChunkBatch::make(const hdf5::ChunkLayout* encoder,
-                                    std::span<const NumberedChunk> chunks) {
+Result<ChunkBatch> ChunkBatch::make(const hdf5::ChunkLayout* encoder, std::span<const NumberedChunk> chunks) {
   ChunkBatch batch;
   std::vector<Buffer> encoded;
   std::vector<Bytes> parts;

@@ -3,10 +3,10 @@
 
 #include "base/helpers.h"
 #include "fs/chunks/chunk_cache.h"
-#include "fs/nodes/stats.h"
 #include "fs/chunks/write_back.h"
-#include "fs/nodes/nodes.h"
 #include "fs/nodes/dataset.h"
+#include "fs/nodes/nodes.h"
+#include "fs/nodes/stats.h"
 
 namespace codecfs::fs {
 

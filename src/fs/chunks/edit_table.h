@@ -18,8 +18,8 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
-#include "fs/nodes/chunk_place.h"
 #include "fs/chunks/edit_content.h"
+#include "fs/nodes/chunk_place.h"
 
 namespace codecfs::fs {
 

@@ -31,12 +31,12 @@
 
 #include "base/mutex.h"
 #include "fs/chunks/chunk_cache.h"
-#include "fs/nodes/chunk_place.h"
 #include "fs/chunks/edit_table.h"
 #include "fs/chunks/failure_log.h"
 #include "fs/chunks/removed_chunks.h"
-#include "fs/nodes/stats.h"
+#include "fs/nodes/chunk_place.h"
 #include "fs/nodes/dataset.h"
+#include "fs/nodes/stats.h"
 
 namespace codecfs::fs {
 

@@ -1,40 +1,24 @@
 #pragma once
-// What all components of a mounted filesystem share: the dataset, its inodes, the caches, the edits, and the state that
-// this mount keeps beside its source. Each member has its own lock and can be used from all threads; docs/locking.md
-// gives their order.
+// What all components of a mounted filesystem share: the dataset, its tree, its chunks, and what the kernel has of
+// them. Each member can be used from all threads.
 
-#include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "base/fair_shared_mutex.h"
 #include "base/lru_map.h"
-#include "base/mutex.h"
 #include "filters/core/filter_rules.h"
-#include "fs/chunks/chunk_cache.h"
-#include "fs/chunks/chunk_decoder.h"
-#include "fs/chunks/page_copies.h"
-#include "fs/chunks/read_ahead.h"
-#include "fs/nodes/stats.h"
-#include "fs/chunks/write_back.h"
-#include "fs/given/absent_chunks.h"
-#include "fs/given/invalidator.h"
-#include "fs/given/kernel_pages.h"
-#include "fs/given/metadata_given.h"
-#include "fs/given/pages_given.h"
-#include "fs/passthrough/passthrough.h"
-#include "fs/passthrough/transport.h"
-#include "fs/context/directory_overlay.h"
+#include "fs/chunks/chunks.h"
 #include "fs/context/error_book.h"
-#include "fs/context/inode_times.h"
-#include "fs/nodes/nodes.h"
-#include "fs/context/scratch_files.h"
-#include "fs/context/staged_files.h"
-#include "fs/nodes/dataset.h"
 #include "fs/context/recodings.h"
+#include "fs/context/tree.h"
+#include "fs/nodes/dataset.h"
+#include "fs/nodes/stats.h"
 #include "fs/nodes/xattrs.h"
+#include "fs/passthrough/kernel_side.h"
 
 namespace codecfs::fs {
 
@@ -62,11 +46,11 @@ struct FilesystemOptions {
   /// New variables have their shape as maximum shape if nothing says otherwise, as h5py and xarray make them; else they
   /// are unlimited.
   bool new_are_fixed = false;
-  bool nodelete = false;                // -o nodelete: variables and groups cannot be removed
-  bool has_other_users = false;         // -o allow_other: users without the right to read all of the source
-  std::string mountpoint = {};          // absolute; link targets below it are inside the mount
+  bool nodelete = false;         // -o nodelete: variables and groups cannot be removed
+  bool has_other_users = false;  // -o allow_other: users without the right to read all of the source
+  std::string mountpoint = {};   // absolute; link targets below it are inside the mount
   std::function<std::string()> source_counters = {};  // for `.codecfs/stats`: of SourceOpener
-  MakeReferences make_references = {};  // for `.codecfs/references.json`; none: there is no such file
+  MakeReferences make_references = {};                // for `.codecfs/references.json`; none: there is no such file
 };
 
 struct MountContext {
@@ -74,11 +58,6 @@ struct MountContext {
   MountContext(const MountContext&) = delete;
   MountContext& operator=(const MountContext&) = delete;
 
-  /// Resolves an inode number; that of a scratch file that has become a chunk is the chunk's. ESTALE.
-  [[nodiscard]] Result<Place> place_of(Ino ino);
-  /// Whether an inode number still refers to this place: a group may have become an array. It stays so while the caller
-  /// holds `names`.
-  [[nodiscard]] bool is_still(Ino ino, const Place& place) CODECFS_REQUIRES_SHARED(names);
   /// The inode number of a directory, under which its temporary files are kept: a group that has become a directory of
   /// chunks has two. ENFILE.
   Result<Ino> ino_of(const Place& directory);
@@ -87,7 +66,7 @@ struct MountContext {
   /// ChunkPlace::key. ENFILE.
   Result<Ino> chunk_key(const Node& node, const Variable& variable, uint64_t number);
   /// A counter that changes with each change of content or metadata.
-  [[nodiscard]] uint64_t changes() const { return write_back.changes_made() + dataset.changes(); }
+  [[nodiscard]] uint64_t changes() const { return chunks.write_back.changes_made() + dataset.changes(); }
   /// The path of a view's root in the mount, "" or "/.codecfs/view/NAME".
   [[nodiscard]] std::string path_of(View view) const;
   /// The path of a directory in the dataset, for messages: of a node, or of chunks.
@@ -109,61 +88,18 @@ struct MountContext {
   /// reason: these are answers, not failures.
   void note_error(Ino ino, const Error& error, RequestKind kind = RequestKind::other);
 
-  const filters::FilterRules rules;
-  const bool read_only;
-  const bool coherent;
-  const bool consolidates_groups;
-  const bool portable;
-  const bool for_netcdf;
-  const bool for_hdf5;
-  const bool tells_types;
-  const bool new_are_fixed;
-  const bool nodelete;
-  const bool has_other_users;
-  const std::string mountpoint;
-  const std::function<std::string()> source_counters;
-  const MakeReferences make_references;
+  const FilesystemOptions options;               // read_only is set, too, if the source cannot be written
   WriteBack::ChangedOutside on_changed_outside;  // set before there are requests
 
   Stats stats;
   Dataset dataset;
-  Nodes nodes;
-  ChunkCache cache;
-  Stats conversion_stats;  // of the next
-  ChunkCache conversions;  // chunks of the encoded view that are not as in the source, by their keys
-  ChunkDecoder decoder;
-
-  ScratchFiles scratch;
-  StagedFiles staged_files;
-  DirectoryOverlay overlay;
+  Tree tree;
   Recodings recodings;
-  InodeTimes times;
   ErrorBook errors;
   // By inode number, not for chunks: getfattr requests each value of the list separately.
   LruMap<Ino, std::vector<Xattr>> xattrs{16, kMaxHeld};
-
-  // Exclusive for removals and moves, shared for other changes of the tree. Taken before all other locks.
-  SharedMutex layout{LockRank::layout};
-  // Shared between finding a name in the source and getting its node, and while a temporary file gets its name;
-  // exclusive while names and nodes change. After `layout`.
-  FairSharedMutex names{LockRank::names};
-
-  Invalidator* kernel;
-  AbsentChunks absent_chunks;
-  MetadataGiven metadata_given;
-  /// Whether names of chunks were ever shown although their look-up had failed: Namespace::known().
-  std::atomic<bool> shows_unfound = false;
-  // How decoded chunks reach their readers: not automatic. Constant from the first request on.
-  Transport transport = Transport::push;
-  std::unique_ptr<Passthrough> passthrough;  // for that transport, else null
-  KernelPages kernel_pages;
-  PagesGiven pages_given;
-  PageCopies page_copies;
-  WriteBack write_back;  // its threads use the members above, and end before them
-  ReadAhead read_ahead;  // last, as its threads use all members above
-
- private:
-  Invalidator no_kernel_;
+  KernelSide kernel;
+  Chunks chunks;  // last, as its threads use all members above
 };
 
 }  // namespace codecfs::fs

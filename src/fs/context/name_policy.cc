@@ -5,14 +5,14 @@
 
 namespace codecfs::fs {
 Result<Place> NamePolicy::changeable_directory(Ino ino, std::string_view new_name) {
-  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
-  if (mount_.read_only) return fail(EROFS, "{}: this mount is read-only", place.node->path);
+  CODECFS_ASSIGN(const Place place, mount_.tree.place_of(ino));
+  if (mount_.options.read_only) return fail(EROFS, "{}: this mount is read-only", place.node->path);
   const bool is_directory = place.file == FileKind::itself || place.file == FileKind::chunk_directory;
   if (!is_directory) return fail(ENOTDIR, "{}: not a directory", place.node->path);
   const View view = place.node->view;
   if (const Result<> named = check_name(view, mount_.path_of(view) + mount_.path_of(place), new_name); !named) {
     if (place.node->kind == NodeKind::group && !is_zarr3(view))
-      mount_.overlay.change(*place.node, [](DirectoryState& state) { state.refused_v3 = true; });
+      mount_.tree.overlay.change(*place.node, [](DirectoryState& state) { state.refused_v3 = true; });
     return std::unexpected(named.error());
   }
   if (place.node->kind == NodeKind::folder || place.node->kind == NodeKind::file)
@@ -42,7 +42,7 @@ Result<> NamePolicy::may_stage(const Place& directory, std::string_view name) {
     CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(node.object));
     // The directories of its chunks may come first, which are groups so far.
     const bool is_for_chunks = is_zarr3(node.view) && members.size() == 1 && members.front().name == "c" &&
-                               mount_.overlay.state_of(node).made_here;
+                               mount_.tree.overlay.state_of(node).made_here;
     if (!members.empty() && !is_for_chunks) return never("this group has members and cannot become one");
     return {};
   }
@@ -56,16 +56,16 @@ Result<> NamePolicy::may_stage(const Place& directory, std::string_view name) {
 
 bool NamePolicy::is_dataset_root(const Node& node) const {
   if (node.is_root()) return true;
-  const Result<Place> parent = mount_.nodes.at(node.parent);
+  const Result<Place> parent = mount_.tree.nodes.at(node.parent);
   return parent && parent->node->kind == NodeKind::folder;
 }
 
 bool NamePolicy::is_spooled_chunk(const Node& node, std::string_view name) const {
   if (!parse_coordinate(name)) return false;
-  for (const Node* at = &node; !at->is_root() && mount_.overlay.state_of(*at).made_here;) {
+  for (const Node* at = &node; !at->is_root() && mount_.tree.overlay.state_of(*at).made_here;) {
     const std::string_view own = std::string_view(at->path).substr(at->path.rfind('/') + 1);
     if (own == "c") return true;
-    const Result<Place> parent = mount_.nodes.at(at->parent);
+    const Result<Place> parent = mount_.tree.nodes.at(at->parent);
     if (!parse_coordinate(own) || !parent) return false;
     at = parent->node;
   }
@@ -74,9 +74,9 @@ bool NamePolicy::is_spooled_chunk(const Node& node, std::string_view name) const
 
 bool NamePolicy::is_below_v3_array(const Node& node) const {
   for (const Node* at = &node; !at->is_root();) {
-    const Result<Place> parent = mount_.nodes.at(at->parent);
+    const Result<Place> parent = mount_.tree.nodes.at(at->parent);
     if (!parent) return false;
-    if (at->path.ends_with("/c") && mount_.overlay.state_of(*parent->node).refused_v3) return true;
+    if (at->path.ends_with("/c") && mount_.tree.overlay.state_of(*parent->node).refused_v3) return true;
     at = parent->node;
   }
   return false;

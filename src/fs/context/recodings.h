@@ -29,7 +29,7 @@ class Recodings {
     ~Turn() {
       if (all_ != nullptr) all_->end();
     }
-    /// From now on check_idle() refuses changes of this variable's names. Under MountContext::layout, shared.
+    /// From now on check_idle() refuses changes of this variable's names. Under Tree::layout, shared.
     void name(ObjectId variable, std::string path) { all_->name(variable, std::move(path)); }
     /// Shows the progress during the lifetime of the result, which it must outlive, as must the turn.
     class [[nodiscard]] Shown {
@@ -50,7 +50,7 @@ class Recodings {
 
   /// Waits until no other variable is re-encoded, as RecodingPolicy allows. EBUSY, EINTR.
   Result<Turn> begin();
-  /// EBUSY if this variable is being re-encoded, or one below this path. Under MountContext::layout, exclusive, the
+  /// EBUSY if this variable is being re-encoded, or one below this path. Under Tree::layout, exclusive, the
   /// answer stays true.
   [[nodiscard]] Result<> check_idle(ObjectId object, std::string_view path) const;
 

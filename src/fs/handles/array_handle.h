@@ -31,12 +31,12 @@ class ArrayHandle final : public FileHandle {
   }
   Result<> flush(const Cancelled&) override {
     if (!is_writer()) return {};
-    const Result<Place> place = mount_.nodes.at(array_->ino);
-    return place ? mount_.write_back.flush_variable(place->node->object) : Result<>();
+    const Result<Place> place = mount_.tree.nodes.at(array_->ino);
+    return place ? mount_.chunks.write_back.flush_variable(place->node->object) : Result<>();
   }
   Result<> sync(const Cancelled&) override {
-    CODECFS_ASSIGN(const Place place, mount_.nodes.at(array_->ino));
-    return mount_.write_back.sync_variable(place.node->object);
+    CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(array_->ino));
+    return mount_.chunks.write_back.sync_variable(place.node->object);
   }
   bool close() override {
     if (!writer_.is_open()) return false;

@@ -1,9 +1,9 @@
 #pragma once
 // Reading and writing chunks of the decoded views through open files. Thread-safe.
 
-#include "fs/nodes/slice.h"
 #include "fs/context/inode_attributes.h"
 #include "fs/context/mount_context.h"
+#include "fs/nodes/slice.h"
 #include "fs/views/array_view.h"
 #include "fs/views/change_notifier.h"
 #include "fs/views/filter_control.h"

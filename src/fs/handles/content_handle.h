@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "backends/api/chunk.h"
-#include "fs/nodes/stats.h"
 #include "fs/handles/file_handle.h"
+#include "fs/nodes/stats.h"
 
 namespace codecfs::fs {
 

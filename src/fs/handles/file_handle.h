@@ -9,11 +9,11 @@
 
 #include "base/result.h"
 #include "fs/chunks/page_copies.h"
-#include "fs/nodes/stats.h"
-#include "fs/nodes/slice.h"
-#include "fs/given/kernel_pages.h"
-#include "fs/passthrough/passthrough.h"
 #include "fs/context/mount_context.h"
+#include "fs/given/kernel_pages.h"
+#include "fs/nodes/slice.h"
+#include "fs/nodes/stats.h"
+#include "fs/passthrough/passthrough.h"
 
 namespace codecfs::fs {
 

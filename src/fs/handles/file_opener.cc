@@ -47,7 +47,7 @@ FileOpener::FileOpener(const Uses& uses)
 FileOpener::Opened FileOpener::open(Ino ino, bool for_writing, bool truncate) {
   ++mount_.stats.opens;
   KernelPages::Writer writer;
-  if (for_writing) writer = KernelPages::Writer(mount_.kernel_pages, ino);
+  if (for_writing) writer = KernelPages::Writer(mount_.kernel.pages, ino);
   CODECFS_ASSIGN(std::unique_ptr<FileHandle> file, open_file(ino, for_writing, truncate));
   file->pages = std::move(writer);
   return file;
@@ -56,24 +56,24 @@ FileOpener::Opened FileOpener::open(Ino ino, bool for_writing, bool truncate) {
 FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncate) {
   // A file that was renamed to a chunk has the chunk's inode number now. After ESTALE, the kernel looks the name up
   // again; pages that it read under the old number would never be invalidated.
-  if (mount_.scratch.promoted_to(ino)) return std::unexpected(Error{ESTALE, {}});
+  if (mount_.tree.scratch.promoted_to(ino)) return std::unexpected(Error{ESTALE, {}});
   CODECFS_ASSIGN(const Place place, uses_.coherence.current_place_of(ino));
   const Node& node = *place.node;
   if (node.kind == NodeKind::file) return open_plain(node, for_writing);
   if (place.file == FileKind::unknown) return open_unknown(node);
   if (place.file == FileKind::itself || place.file == FileKind::chunk_directory)
     return fail(EISDIR, "{}: is a directory", node.path);
-  if (for_writing && mount_.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
+  if (for_writing && mount_.options.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
   if (node.kind == NodeKind::scratch) return open_scratch(ino, for_writing, truncate);
   if (place.file == FileKind::array) return open_array(node, for_writing, truncate);
   if (place.file != FileKind::chunk) return open_metadata(place, ino, for_writing, truncate);
   // The kernel's inode number may be that of a scratch file, or of another view.
   CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
-  if (mount_.coherent) uses_.coherence.chunk_opened(chunk);
+  if (mount_.options.coherent) uses_.coherence.chunk_opened(chunk);
   Opened file = is_encoded(node.view) ? open_encoded(node, chunk, for_writing, truncate)
                 : for_writing         ? open_chunk_to_write(node, chunk, truncate)
                                       : open_chunk(node, chunk, ino);
-  if (file) (*file)->caching.outside = mount_.coherent;
+  if (file) (*file)->caching.outside = mount_.options.coherent;
   return file;
 }
 
@@ -92,23 +92,23 @@ FileOpener::Opened FileOpener::open_plain(const Node& node, bool for_writing) {
 }
 
 FileOpener::Opened FileOpener::open_scratch(Ino ino, bool for_writing, bool truncate) {
-  if (truncate) CODECFS_TRY(mount_.scratch.resize(ino, 0));
+  if (truncate) CODECFS_TRY(mount_.tree.scratch.resize(ino, 0));
   return std::make_unique<ScratchHandle>(chunk_io_, ino, for_writing);
 }
 
 FileOpener::Opened FileOpener::open_array(const Node& node, bool for_writing, bool truncate) {
   CODECFS_ASSIGN(std::unique_ptr<OpenArray> array, uses_.arrays.open(node));
-  if (mount_.coherent) CODECFS_TRY(uses_.coherence.array_opened(node, *array->variable));
+  if (mount_.options.coherent) CODECFS_TRY(uses_.coherence.array_opened(node, *array->variable));
   std::unique_ptr<FileHandle> file;
   if (for_writing) {
     CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
     array->truncated = truncate;
-    WriteBack::Writer writer = mount_.write_back.open_writer({array->ino, 0, 0, array->variable});
+    WriteBack::Writer writer = mount_.chunks.write_back.open_writer({array->ino, 0, 0, array->variable});
     file = std::make_unique<ArrayHandle>(mount_, uses_.arrays, std::move(array), std::move(writer));
   } else {
     file = std::make_unique<ArrayHandle>(mount_, uses_.arrays, std::move(array), WriteBack::Writer());
   }
-  file->caching.outside = mount_.coherent;
+  file->caching.outside = mount_.options.coherent;
   return file;
 }
 
@@ -117,7 +117,7 @@ FileOpener::Opened FileOpener::open_metadata(const Place& place, Ino ino, bool f
   if (for_writing) {
     if (node.kind == NodeKind::control) return fail(EPERM, "{}: is only read", node.path);
     const Result<Text> text = truncate ? Result<Text>(nullptr) : uses_.metadata.text_of(node, place.file);
-    auto staged = mount_.staged_files.open(node.ino(place.file), text && *text ? **text : "", false);
+    auto staged = mount_.tree.staged_files.open(node.ino(place.file), text && *text ? **text : "", false);
     if (truncate) CODECFS_TRY(staged->resize(0));
     return staged_handle(std::move(staged), false);
   }
@@ -125,10 +125,10 @@ FileOpener::Opened FileOpener::open_metadata(const Place& place, Ino ino, bool f
   CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
   // Each change of the dataset changes consolidated metadata, also between the kernel's requests for its length and its
   // text.
-  const bool tells_of_all = MetadataView::is_consolidated(node, place.file) && !mount_.read_only;
-  const bool live = node.kind == NodeKind::control || mount_.coherent || tells_of_all ||
+  const bool tells_of_all = MetadataView::is_consolidated(node, place.file) && !mount_.options.read_only;
+  const bool live = node.kind == NodeKind::control || mount_.options.coherent || tells_of_all ||
                     uses_.notifier.is_in_motion(node.ino(place.file)) ||
-                    mount_.metadata_given.lacks_size(node.ino(place.file));
+                    mount_.kernel.metadata_given.lacks_size(node.ino(place.file));
   return std::make_unique<SnapshotHandle>(whole_, std::move(snapshot), live);
 }
 
@@ -136,12 +136,12 @@ FileOpener::Opened FileOpener::open_chunk_to_write(const Node& node, const Chunk
   if (const auto& unreadable = chunk.variable->facts->unreadable) return std::unexpected(*unreadable);
   CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
   // Its look-up may have failed, and a part of it cannot be written then.
-  if (!truncate && mount_.shows_unfound && !mount_.write_back.size(chunk.key))
+  if (!truncate && mount_.kernel.shows_unfound && !mount_.chunks.write_back.size(chunk.key))
     CODECFS_TRY(mount_.dataset.source().locate(node.object, chunk.number));
   // First, as its end is the end of the replacement.
-  auto file = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, mount_.write_back.open_writer(chunk));
+  auto file = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, mount_.chunks.write_back.open_writer(chunk));
   if (truncate) {
-    CODECFS_ASSIGN(WriteBack::Replacement replacement, mount_.write_back.begin_replacement(chunk));
+    CODECFS_ASSIGN(WriteBack::Replacement replacement, mount_.chunks.write_back.begin_replacement(chunk));
     uses_.notifier.chunk_changed(node, chunk.number);
     replacement.keep();
   }
@@ -152,7 +152,7 @@ FileOpener::Opened FileOpener::open_chunk(const Node& node, const ChunkPlace& ch
   const Variable& variable = *chunk.variable->facts;
   if (variable.unreadable) return std::unexpected(*variable.unreadable);
   std::unique_ptr<FileHandle> file;
-  if (!variable.chunk_bytes && !mount_.write_back.size(chunk.key)) {
+  if (!variable.chunk_bytes && !mount_.chunks.write_back.size(chunk.key)) {
     CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
     file = std::make_unique<ChunkSnapshotHandle>(chunk_io_, node, chunk, whole_, std::move(snapshot));
   } else {
@@ -165,7 +165,7 @@ FileOpener::Opened FileOpener::open_chunk(const Node& node, const ChunkPlace& ch
 FileOpener::Opened FileOpener::open_encoded(const Node& node, const ChunkPlace& chunk, bool for_writing,
                                             bool truncate) {
   const Variable& variable = *chunk.variable->facts;
-  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, grid_of(node.view, variable).count()));
+  CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.chunk_ino(node, chunk.number, grid_of(node.view, variable).count()));
   if (!for_writing && shows_shards(node.view, variable)) {
     CODECFS_ASSIGN(auto shard, uses_.encoded.open_shard(node, chunk.number));
     return std::make_unique<ShardHandle>(mount_.stats, std::move(shard));
@@ -173,14 +173,15 @@ FileOpener::Opened FileOpener::open_encoded(const Node& node, const ChunkPlace& 
   if (!for_writing) {
     std::optional<PassableChunk> passable = uses_.prefetcher.opened_to_read(node, chunk);
     // If the size is known without reading it, the kernel may have all of it by now.
-    if (!mount_.coherent && uses_.encoded.passed_bytes(node, chunk)) {
+    if (!mount_.options.coherent && uses_.encoded.passed_bytes(node, chunk)) {
       auto file = std::make_unique<SnapshotHandle>(whole_, WholeFiles::empty_snapshot(ino), false);
       file->passable = std::move(passable);
       return file;
     }
     CODECFS_ASSIGN(std::unique_ptr<Snapshot> snapshot, whole_.take_snapshot(ino));
-    mount_.conversions.done(conversion_key(node.view, chunk.key));  // the kernel caches what it reads from the snapshot
-    return std::make_unique<SnapshotHandle>(whole_, std::move(snapshot), mount_.coherent);
+    mount_.chunks.conversions.done(
+        conversion_key(node.view, chunk.key));  // the kernel caches what it reads from the snapshot
+    return std::make_unique<SnapshotHandle>(whole_, std::move(snapshot), mount_.options.coherent);
   }
   CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
   std::string before;
@@ -188,7 +189,7 @@ FileOpener::Opened FileOpener::open_encoded(const Node& node, const ChunkPlace& 
     CODECFS_ASSIGN(const ChunkPtr bytes, uses_.encoded.content(node, chunk));
     before = string_of(*bytes);
   }
-  auto staged = mount_.staged_files.open(ino, before, false, max_encoded(node.view, variable));
+  auto staged = mount_.tree.staged_files.open(ino, before, false, max_encoded(node.view, variable));
   if (truncate) CODECFS_TRY(staged->resize(0));
   return staged_handle(std::move(staged), true);
 }
@@ -204,7 +205,7 @@ Result<FileOpener::Created> FileOpener::create(Ino parent, std::string_view name
                                                const Cancelled& cancelled) {
   ++mount_.stats.opens;
   CODECFS_ASSIGN(Created created, create_file(parent, name, permissions, flags, cancelled));
-  created.file->pages = KernelPages::Writer(mount_.kernel_pages, created.status.st_ino);
+  created.file->pages = KernelPages::Writer(mount_.kernel.pages, created.status.st_ino);
   return created;
 }
 
@@ -219,17 +220,17 @@ Result<FileOpener::Created> FileOpener::create_file(Ino parent, std::string_view
   if (metadata) return create_metadata(*node, *metadata);
   if (!chunk) {
     {
-      const SharedLock names(mount_.names);
-      if (mount_.is_still(parent, directory)) {
+      const SharedLock names(mount_.tree.names);
+      if (mount_.tree.is_still(parent, directory)) {
         CODECFS_TRY(uses_.policy.may_stage(directory, name));
-        mount_.overlay.note_made(*node);
+        mount_.tree.overlay.note_made(*node);
         CODECFS_ASSIGN(const Ino holder, mount_.ino_of(directory));
         return create_scratch(*node, holder, name, permissions);
       }
     }
     return create_file(parent, name, permissions, flags, cancelled);
   }
-  mount_.overlay.note_made(*node);
+  mount_.tree.overlay.note_made(*node);
   if (is_encoded(node->view)) return create_encoded(*node, *chunk);
   return create_chunk(*node, *chunk, parent, flags, cancelled);
 }
@@ -237,8 +238,8 @@ Result<FileOpener::Created> FileOpener::create_file(Ino parent, std::string_view
 Result<FileOpener::Created> FileOpener::create_scratch(const Node& node, Ino parent, std::string_view name,
                                                        mode_t permissions) {
   if (node.kind == NodeKind::variable) CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
-  CODECFS_ASSIGN(const Ino ino, mount_.scratch.create(parent, name, permissions));
-  mount_.times.set(parent, {}, now());
+  CODECFS_ASSIGN(const Ino ino, mount_.tree.scratch.create(parent, name, permissions));
+  mount_.tree.times.set(parent, {}, now());
   CODECFS_ASSIGN(const struct stat status, uses_.names.attributes(ino));
   return Created{status, std::make_unique<ScratchHandle>(chunk_io_, ino, true)};
 }
@@ -251,34 +252,34 @@ Result<FileOpener::Created> FileOpener::create_chunk(const Node& node, const Chu
   // Without O_EXCL and O_TRUNC (dd conv=notrunc) the writer changes a part of a chunk that held fill.
   const bool is_part = (flags & (O_EXCL | O_TRUNC)) == 0;
   // First, as its end is the end of what follows.
-  auto file = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, mount_.write_back.open_writer(chunk));
+  auto file = std::make_unique<ChunkHandle>(chunk_io_, node, chunk, mount_.chunks.write_back.open_writer(chunk));
   // The kernel looked it up as absent, but it may have been written through another view since.
-  CODECFS_ASSIGN(const bool is_new, mount_.write_back.create(chunk, is_part));
-  const bool is_there = !is_new && !mount_.overlay.is_unlinked(node, chunk.number);
+  CODECFS_ASSIGN(const bool is_new, mount_.chunks.write_back.create(chunk, is_part));
+  const bool is_there = !is_new && !mount_.tree.overlay.is_unlinked(node, chunk.number);
   if (is_there && (flags & O_EXCL) != 0)
     return fail(EEXIST, "{}/{}: exists", node.path, path_of_chunk(node.view, *chunk.variable->facts, chunk.number));
-  if (!is_new && !is_there) CODECFS_TRY(mount_.write_back.resize(chunk, 0, is_part));
+  if (!is_new && !is_there) CODECFS_TRY(mount_.chunks.write_back.resize(chunk, 0, is_part));
   std::optional<WriteBack::Replacement> replacement;
   if (is_there && (flags & O_TRUNC) != 0) {
-    CODECFS_ASSIGN(WriteBack::Replacement begun, mount_.write_back.begin_replacement(chunk));
+    CODECFS_ASSIGN(WriteBack::Replacement begun, mount_.chunks.write_back.begin_replacement(chunk));
     replacement.emplace(std::move(begun));
   }
-  mount_.overlay.forget_unlinked(node, chunk.number);
+  mount_.tree.overlay.forget_unlinked(node, chunk.number);
   uses_.notifier.chunk_changed(node, chunk.number);
-  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
-  mount_.times.set(ino, {}, now());
-  mount_.times.set(parent, {}, now());
+  CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
+  mount_.tree.times.set(ino, {}, now());
+  mount_.tree.times.set(parent, {}, now());
   CODECFS_ASSIGN(const struct stat status, uses_.names.attributes(ino));
   if (replacement) replacement->keep();
   return Created{status, std::move(file)};
 }
 
 Result<FileOpener::Created> FileOpener::create_metadata(const Node& node, FileKind file) {
-  if (!mount_.overlay.state_of(node).hidden.contains(file) &&
+  if (!mount_.tree.overlay.state_of(node).hidden.contains(file) &&
       (node.kind == NodeKind::variable || file != FileKind::zarray))
     return fail(EEXIST, "{}: exists", node.path);
-  mount_.overlay.note_made(node);
-  auto staged = mount_.staged_files.open(node.ino(file), "", true);
+  mount_.tree.overlay.note_made(node);
+  auto staged = mount_.tree.staged_files.open(node.ino(file), "", true);
   const struct stat status = uses_.inodes.make(node, node.ino(file), S_IFREG, staged->shown_size().value_or(0));
   return Created{status, staged_handle(std::move(staged), true)};
 }
@@ -286,8 +287,8 @@ Result<FileOpener::Created> FileOpener::create_metadata(const Node& node, FileKi
 Result<FileOpener::Created> FileOpener::create_encoded(const Node& node, const ChunkPlace& chunk) {
   const Variable& variable = *chunk.variable->facts;
   CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
-  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, grid_of(node.view, variable).count()));
-  auto staged = mount_.staged_files.open(ino, "", true, max_encoded(node.view, variable));
+  CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.chunk_ino(node, chunk.number, grid_of(node.view, variable).count()));
+  auto staged = mount_.tree.staged_files.open(ino, "", true, max_encoded(node.view, variable));
   const struct stat status = uses_.inodes.make(node, ino, S_IFREG, staged->shown_size().value_or(0));
   return Created{status, staged_handle(std::move(staged), true)};
 }

@@ -7,19 +7,19 @@
 #include <string>
 #include <string_view>
 
-#include "fs/views/prefetcher.h"
+#include "fs/context/name_policy.h"
 #include "fs/handles/chunk_io.h"
 #include "fs/handles/file_handle.h"
 #include "fs/handles/whole_files.h"
-#include "fs/views/coherence_monitor.h"
 #include "fs/namespace/metadata_editor.h"
-#include "fs/context/name_policy.h"
 #include "fs/namespace/namespace.h"
 #include "fs/views/array_view.h"
 #include "fs/views/chunk_files.h"
+#include "fs/views/coherence_monitor.h"
 #include "fs/views/encoded_view.h"
 #include "fs/views/filter_control.h"
 #include "fs/views/metadata_view.h"
+#include "fs/views/prefetcher.h"
 
 namespace codecfs::fs {
 

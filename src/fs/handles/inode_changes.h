@@ -5,9 +5,9 @@
 
 #include <optional>
 
-#include "fs/handles/file_handle.h"
 #include "fs/context/mount_context.h"
 #include "fs/context/name_policy.h"
+#include "fs/handles/file_handle.h"
 #include "fs/namespace/namespace.h"
 #include "fs/views/array_view.h"
 #include "fs/views/change_notifier.h"

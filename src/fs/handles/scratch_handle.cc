@@ -9,7 +9,7 @@
 namespace codecfs::fs {
 
 Result<std::optional<ChunkPlace>> ScratchHandle::chunk() {
-  CODECFS_ASSIGN(const Place place, io_.mount().place_of(ino_));
+  CODECFS_ASSIGN(const Place place, io_.mount().tree.place_of(ino_));
   if (place.node->kind == NodeKind::scratch || place.file != FileKind::chunk) return std::optional<ChunkPlace>();
   if (is_encoded(place.node->view))
     return fail(ESTALE, "{}: was renamed to an encoded chunk; open it under that name", place.node->path);
@@ -20,7 +20,7 @@ Result<std::optional<ChunkPlace>> ScratchHandle::chunk() {
 Result<Slice> ScratchHandle::read(uint64_t offset, size_t size) {
   CODECFS_ASSIGN(const std::optional<ChunkPlace> became, chunk());
   if (became) return io_.read(*became, ino_, offset, size);
-  CODECFS_ASSIGN(std::string bytes, io_.mount().scratch.read(ino_, offset, size));
+  CODECFS_ASSIGN(std::string bytes, io_.mount().tree.scratch.read(ino_, offset, size));
   const auto owner = std::make_shared<const std::string>(std::move(bytes));
   io_.mount().stats.bytes_read += owner->size();
   return Slice{std::as_bytes(std::span(*owner)), owner};
@@ -29,15 +29,15 @@ Result<Slice> ScratchHandle::read(uint64_t offset, size_t size) {
 Result<size_t> ScratchHandle::write(uint64_t offset, Bytes bytes, const PageCopies::WrittenBack* written_back,
                                     const Cancelled& cancelled) {
   if (written_back != nullptr && !written_back->any) return bytes.size();
-  CODECFS_ASSIGN(const bool still, io_.mount().scratch.write(ino_, offset, bytes));
+  CODECFS_ASSIGN(const bool still, io_.mount().tree.scratch.write(ino_, offset, bytes));
   if (still) return bytes.size();
   CODECFS_ASSIGN(const std::optional<ChunkPlace> became, chunk());
   if (!became) return fail(EBADF, "not open for writing");
-  CODECFS_ASSIGN(const Place place, io_.mount().place_of(ino_));
+  CODECFS_ASSIGN(const Place place, io_.mount().tree.place_of(ino_));
   CODECFS_ASSIGN(const size_t written, io_.write(*place.node, *became, offset, bytes, written_back, cancelled, ino_));
   // The kernel has the written bytes in the pages of the former inode: invalidate the chunk's own.
-  if (const std::optional<Ino> now = io_.mount().scratch.promoted_to(ino_))
-    io_.mount().kernel->content_changed(*now, false);
+  if (const std::optional<Ino> now = io_.mount().tree.scratch.promoted_to(ino_))
+    io_.mount().kernel.invalidator->content_changed(*now, false);
   return written;
 }
 
@@ -46,13 +46,13 @@ Result<> ScratchHandle::flush(const Cancelled&) {
   const Result<std::optional<ChunkPlace>> became = chunk();
   // If it is stale now, what was written before is stored, or was removed with its variable.
   if (!became || !*became) return {};
-  return io_.mount().write_back.flush(**became);
+  return io_.mount().chunks.write_back.flush(**became);
 }
 
 Result<> ScratchHandle::sync(const Cancelled&) {
   CODECFS_ASSIGN(const std::optional<ChunkPlace> became, chunk());
   if (!became) return {};  // scratch files are not stored anywhere
-  return io_.mount().write_back.sync(*became);
+  return io_.mount().chunks.write_back.sync(*became);
 }
 
 bool ScratchHandle::close() {

@@ -35,7 +35,7 @@ Result<> StagedHandle::flush(const Cancelled& cancelled) {
     applied = uses_.editor.apply(ino, *change->without_rest, cancelled);
   change.reset();
   // From now on the file shows the state of the source, or does not exist.
-  uses_.mount.kernel->content_changed(ino, true);
+  uses_.mount.kernel.invalidator->content_changed(ino, true);
   if (!uses_.names.attributes(ino)) uses_.notifier.file_gone(ino, true);
   return applied;
 }
@@ -43,10 +43,10 @@ Result<> StagedHandle::flush(const Cancelled& cancelled) {
 Result<> StagedHandle::sync(const Cancelled& cancelled) {
   CODECFS_TRY(flush(cancelled));
   MountContext& mount = uses_.mount;
-  CODECFS_ASSIGN(const Place place, mount.nodes.at(staged_->ino()));
-  if (place.file != FileKind::chunk) return mount.write_back.commit();
+  CODECFS_ASSIGN(const Place place, mount.tree.nodes.at(staged_->ino()));
+  if (place.file != FileKind::chunk) return mount.chunks.write_back.commit();
   CODECFS_ASSIGN(const ChunkPlace chunk, mount.chunk_place(*place.node, place.chunk));
-  return mount.write_back.sync(chunk);
+  return mount.chunks.write_back.sync(chunk);
 }
 
 bool StagedHandle::close() {

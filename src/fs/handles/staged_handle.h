@@ -4,10 +4,10 @@
 #include <memory>
 #include <utility>
 
+#include "fs/context/staged_files.h"
 #include "fs/handles/file_handle.h"
 #include "fs/namespace/metadata_editor.h"
 #include "fs/namespace/namespace.h"
-#include "fs/context/staged_files.h"
 #include "fs/views/change_notifier.h"
 
 namespace codecfs::fs {

@@ -25,7 +25,7 @@ Result<Slice> WholeFiles::look_at(Snapshot& snapshot) {
 }
 
 Result<Slice> WholeFiles::make_whole(Ino ino) {
-  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  CODECFS_ASSIGN(const Place place, mount_.tree.place_of(ino));
   const Node& node = *place.node;
   if (place.file != FileKind::chunk) {
     CODECFS_ASSIGN(const Text text, metadata_.text_of(node, place.file));
@@ -35,10 +35,10 @@ Result<Slice> WholeFiles::make_whole(Ino ino) {
   ChunkPtr bytes;
   if (is_encoded(node.view)) {
     CODECFS_ASSIGN(bytes, encoded_.content(node, chunk));
-  } else if (const auto edited = mount_.write_back.content(chunk.key)) {
+  } else if (const auto edited = mount_.chunks.write_back.content(chunk.key)) {
     return Slice{edited->bytes->bytes().first(edited->size), edited->bytes};
   } else {
-    CODECFS_ASSIGN(bytes, mount_.decoder.decoded(chunk));
+    CODECFS_ASSIGN(bytes, mount_.chunks.decoder.decoded(chunk));
   }
   return Slice{bytes->bytes(), bytes};
 }

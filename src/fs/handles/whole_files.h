@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/mutex.h"
-#include "fs/nodes/slice.h"
 #include "fs/context/mount_context.h"
+#include "fs/nodes/slice.h"
 #include "fs/views/encoded_view.h"
 #include "fs/views/metadata_view.h"
 

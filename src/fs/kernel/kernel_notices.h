@@ -25,10 +25,10 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "fs/passthrough/fuse_version.h"
 #include "fs/given/invalidator.h"
 #include "fs/nodes/known_inodes.h"
 #include "fs/nodes/nodes.h"
+#include "fs/passthrough/fuse_version.h"
 
 namespace codecfs::fs {
 

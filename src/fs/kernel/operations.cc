@@ -15,8 +15,8 @@
 
 #include "base/log.h"
 #include "fs/kernel/kernel_tuning.h"
-#include "fs/passthrough/passthrough_protocol.h"
 #include "fs/kernel/requests.h"
+#include "fs/passthrough/passthrough_protocol.h"
 
 namespace codecfs::fs {
 namespace {
@@ -133,7 +133,7 @@ void op_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
           if (fuse_reply_open(request, &opened) != 0) close_unknown(mount, opened.fh);
         };
         if (for_writing)
-          mount.filesystem.context().kernel_pages.after_pushes(ino, reply);
+          mount.filesystem.context().kernel.pages.after_pushes(ino, reply);
         else
           reply();
         opened_file.told();
@@ -148,10 +148,10 @@ void op_read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse
       [&]() -> Result<> {
         CODECFS_TRY(check_current(file_of(info)->outdated));
         ++filesystem_of(request).context().stats.reads;
-        filesystem_of(request).context().pages_given.requested(ino);
+        filesystem_of(request).context().kernel.pages_given.requested(ino);
         CODECFS_ASSIGN(const Slice slice, file_of(info)->read(static_cast<uint64_t>(offset), size));
         if (!is_past_pages(*info))
-          filesystem_of(request).context().page_copies.given(ino, static_cast<uint64_t>(offset), slice.bytes);
+          filesystem_of(request).context().chunks.page_copies.given(ino, static_cast<uint64_t>(offset), slice.bytes);
         filesystem_of(request).context().errors.succeeded(ino, RequestKind::reading);
         fuse_reply_buf(request, reinterpret_cast<const char*>(slice.bytes.data()), slice.bytes.size());
         return {};
@@ -188,7 +188,7 @@ constexpr int64_t kChunksDescribed = 16384;  // where this takes no access to a 
 int64_t entries_to_describe(MountContext& context, const OpenDirectory& directory) {
   const Source& source = context.dataset.source();
   const bool is_local_file = S_ISREG(source.status().st_mode) && source.reads_at_once() == 0;
-  const bool is_cheap = directory.variable && is_local_file && context.read_only && !context.coherent;
+  const bool is_cheap = directory.variable && is_local_file && context.options.read_only && !context.options.coherent;
   return is_cheap ? kChunksDescribed : kDescribed;
 }
 

@@ -10,12 +10,12 @@
 
 #include "base/mutex.h"
 #include "fs/filesystem.h"
-#include "fs/passthrough/fuse_version.h"
 #include "fs/kernel/kernel_notices.h"
 #include "fs/kernel/parked_requests.h"
 #include "fs/kernel/passable_opens.h"
 #include "fs/kernel/source_rest.h"
 #include "fs/kernel/unmount_notifier.h"
+#include "fs/passthrough/fuse_version.h"
 
 namespace codecfs::fs {
 

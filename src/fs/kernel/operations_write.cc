@@ -25,7 +25,7 @@ void op_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
     keep_copies(request, entry.ino, *created.file, *info);
     UnknownFile file(mount, std::move(created.file));
     info->fh = file.handle();
-    mount.filesystem.context().kernel_pages.after_pushes(entry.ino, [request, &mount, entry, opened = *info] {
+    mount.filesystem.context().kernel.pages.after_pushes(entry.ino, [request, &mount, entry, opened = *info] {
       if (fuse_reply_create(request, &entry, &opened) == 0) return;
       close_unknown(mount, opened.fh);
       note_forgotten(mount, entry.ino, 1);
@@ -67,7 +67,7 @@ Result<> write_and_reply(fuse_req_t request, Ino ino, Bytes all, uint64_t begin,
   fuse_file_info opened = info;
   FileHandle& file = *file_of(&opened);
   const bool is_mapped = info.writepage != 0;
-  PageCopies& copies = filesystem_of(request).context().page_copies;
+  PageCopies& copies = filesystem_of(request).context().chunks.page_copies;
   PageCopies::WrittenBack compared;
   if (is_mapped) compared = copies.compare(ino, begin, all);
   const RecodingPolicy::Scope tried;

@@ -9,8 +9,8 @@
 #include <exception>
 #include <utility>
 
-#include "fs/passthrough/passthrough_protocol.h"
 #include "fs/kernel/requests.h"
+#include "fs/passthrough/passthrough_protocol.h"
 
 namespace codecfs::fs {
 namespace {
@@ -23,7 +23,7 @@ thread_local bool was_interrupted = false;
 }  // namespace
 
 void PassableOpens::answer(fuse_req_t request, Ino ino, const fuse_file_info& info, std::unique_ptr<FileHandle> file) {
-  Passthrough& passthrough = *mount_.filesystem.context().passthrough;
+  Passthrough& passthrough = *mount_.filesystem.context().kernel.passthrough;
   const PassableChunk chunk = *std::exchange(file->passable, std::nullopt);
   Waiting open{.request = request, .ino = ino, .info = info, .file = std::move(file)};
   if (passthrough.modes().is_cached(ino)) {
@@ -36,7 +36,7 @@ void PassableOpens::answer(fuse_req_t request, Ino ino, const fuse_file_info& in
   if (backing == nullptr) backing = passthrough.files().find(chunk.key);
   MountContext& context = mount_.filesystem.context();
   const bool is_at_once = !chunk.produce || (!chunk.is_expected && !passthrough.files().is_coming(chunk.key)) ||
-                          context.pages_given.has(ino, context.changes());
+                          context.kernel.pages_given.has(ino, context.changes());
   if (backing != nullptr || is_at_once) {
     reply(std::move(open), std::move(backing));
     return;
@@ -67,11 +67,11 @@ void PassableOpens::interrupted(fuse_req_t request, void* number) {
 
 void PassableOpens::reply(Waiting open, BackingPtr backing) {
   Stats& stats = mount_.filesystem.context().stats;
-  open.file->opened = mount_.filesystem.context().passthrough->modes().open(open.ino, std::move(backing));
+  open.file->opened = mount_.filesystem.context().kernel.passthrough->modes().open(open.ino, std::move(backing));
   const int32_t id = open.file->opened.backing_id();
   if (id != 0) {
     open.info.keep_cache = 0;  // the kernel refuses it together with a backing file
-    mount_.filesystem.context().pages_given.forget(open.ino);
+    mount_.filesystem.context().kernel.pages_given.forget(open.ino);
     // Reads with O_DIRECT need no alignment here, whatever the source's filesystem requires: codecfs answers them.
     if (open.file->opened.is_of_source() && (open.info.flags & O_DIRECT) != 0) open.info.direct_io = 1;
     ++stats.passthrough_opens;

@@ -13,8 +13,8 @@
 
 #include "base/mutex.h"
 #include "fs/handles/file_handle.h"
-#include "fs/passthrough/fuse_version.h"
 #include "fs/nodes/nodes.h"
+#include "fs/passthrough/fuse_version.h"
 
 namespace codecfs::fs {
 

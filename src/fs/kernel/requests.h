@@ -45,7 +45,7 @@ inline void reply_error(fuse_req_t request, Ino ino, const Error& error, Request
 
 /// Whether a request for this inode needs the source: those of `codecfs status` and of unmounting do not.
 inline bool needs_source(fuse_req_t request, Ino ino) {
-  const Result<Place> place = filesystem_of(request).context().nodes.at(ino);
+  const Result<Place> place = filesystem_of(request).context().tree.nodes.at(ino);
   if (!place) return true;
   if (place->node->kind == NodeKind::views) return false;
   return place->node->kind != NodeKind::control || place->file == FileKind::references;
@@ -66,7 +66,7 @@ void answer(fuse_req_t request, Ino ino, Operation operation, RequestKind kind =
             Wakes wakes = Wakes::by_inode) {
   const RecodingPolicy::Scope never_waits(DuringRecoding::hold);
   const KernelNotices::Request served(mount_of(request).notices, ino);
-  const Nodes::Request nodes(filesystem_of(request).context().nodes);
+  const Nodes::Request nodes(filesystem_of(request).context().tree.nodes);
   SourceRest* const rest = mount_of(request).rest.get();
   SourceRest::Use use;
   Result<> result;
@@ -126,7 +126,7 @@ inline double at_most_idle(fuse_req_t request, double seconds) {
 
 inline double timeout_of(fuse_req_t request, Ino ino) {
   // The length of a control file changes by itself.
-  if (const auto place = filesystem_of(request).context().nodes.at(ino);
+  if (const auto place = filesystem_of(request).context().tree.nodes.at(ino);
       place && place->node->kind == NodeKind::control && place->file != FileKind::itself)
     return 0;
   return filesystem_of(request).coherence().may_change_outside(ino) ? kOutsideTimeout : at_most_idle(request, kTimeout);
@@ -148,14 +148,14 @@ inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) 
 
 /// Counts what the kernel is told of, until it forgets that. Must be called before the reply.
 inline void note_looked_up(Mount& mount, Ino ino) {
-  mount.filesystem.context().scratch.looked_up(ino);
-  mount.filesystem.context().nodes.looked_up(ino);
+  mount.filesystem.context().tree.scratch.looked_up(ino);
+  mount.filesystem.context().tree.nodes.looked_up(ino);
 }
 
 /// The kernel has forgotten an inode, or did not get the reply that told it.
 inline void note_forgotten(Mount& mount, Ino ino, uint64_t lookups) {
-  mount.filesystem.context().scratch.forgotten(ino, lookups);
-  mount.filesystem.context().nodes.forgotten(ino, lookups);
+  mount.filesystem.context().tree.scratch.forgotten(ino, lookups);
+  mount.filesystem.context().tree.nodes.forgotten(ino, lookups);
 }
 
 /// Counts an inode that the kernel is told of. It has forgotten it at the end, unless told() was called.
@@ -217,7 +217,7 @@ inline bool is_past_pages(const fuse_file_info& info) { return info.lock_owner !
 /// Keeps copies of the pages of a file that may be mapped for writing. Must be called before the open is answered.
 inline void keep_copies(fuse_req_t request, Ino ino, FileHandle& file, const fuse_file_info& info) {
   if ((info.flags & O_ACCMODE) != O_RDWR || info.direct_io != 0) return;
-  if (file.caching.mappable) file.copies = PageCopies::Writer(filesystem_of(request).context().page_copies, ino);
+  if (file.caching.mappable) file.copies = PageCopies::Writer(filesystem_of(request).context().chunks.page_copies, ino);
 }
 
 /// operations_write.cc

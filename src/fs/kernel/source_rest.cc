@@ -44,7 +44,7 @@ void SourceRest::outdate_all() {
 
 bool SourceRest::is_written() {
   MountContext& context = mount_.filesystem.context();
-  if (context.write_back.has_unstored() || !context.write_back.open_writers().empty()) return true;
+  if (context.chunks.write_back.has_unstored() || !context.chunks.write_back.open_writers().empty()) return true;
   bool has_writer = false;
   mount_.files.for_each([&](const FileHandle& file) { has_writer |= file.is_writer(); });
   return has_writer;

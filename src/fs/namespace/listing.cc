@@ -37,12 +37,12 @@ Result<std::unique_ptr<OpenDirectory>> Listing::open(Ino ino) {
     return fail(ESTALE, "{}: is a variable now", node.path);
   auto directory = std::make_unique<OpenDirectory>();
   directory->place = place;
-  directory->hold.emplace(mount_.nodes, node);
+  directory->hold.emplace(mount_.tree.nodes, node);
   if (node.kind == NodeKind::group || node.kind == NodeKind::folder) {
     bool is_still = false;
     {
-      const SharedLock names(mount_.names);
-      is_still = mount_.is_still(ino, place);
+      const SharedLock names(mount_.tree.names);
+      is_still = mount_.tree.is_still(ino, place);
       if (is_still) {
         directory->changes = mount_.dataset.changes();
         CODECFS_ASSIGN(directory->entries, mount_.dataset.source().list(node.object));
@@ -54,13 +54,13 @@ Result<std::unique_ptr<OpenDirectory>> Listing::open(Ino ino) {
     if (shows_arrays(node.view)) array_names_.show(node, *directory);
     // zarr-python makes a directory and then tests whether it is empty: a new one shows nothing until something is in
     // it.
-    const bool may_be_empty = is_zarr3(node.view) || mount_.overlay.state_of(node).empty;
+    const bool may_be_empty = is_zarr3(node.view) || mount_.tree.overlay.state_of(node).empty;
     if (may_be_empty && directory->entries.empty()) return directory;
   } else if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(directory->variable, mount_.dataset.variable(node.object));
   }
   // From now on everything is shown that there is.
-  if (place.file == FileKind::itself) mount_.overlay.end_fresh(node);
+  if (place.file == FileKind::itself) mount_.tree.overlay.end_fresh(node);
   return directory;
 }
 
@@ -72,15 +72,15 @@ Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& tak
     if (of_chunks) {
       const ChunkGrid& grid = grid_of(node.view, *directory.variable->facts);
       const uint64_t number = directory.place.chunk;
-      CODECFS_ASSIGN(ino, at == 0 ? mount_.nodes.directory_ino(node, number, ChunkDirectories(grid).count())
-                                  : parent_of_directory(mount_.nodes, node, grid, number));
+      CODECFS_ASSIGN(ino, at == 0 ? mount_.tree.nodes.directory_ino(node, number, ChunkDirectories(grid).count())
+                                  : parent_of_directory(mount_.tree.nodes, node, grid, number));
     }
     if (!take({at == 0 ? "." : "..", at + 1, S_IFDIR, ino, {}})) return {};
   }
   const auto first_entry = static_cast<uint64_t>(std::max(from, kFirstEntry) - kFirstEntry);
   if (of_chunks) return read_chunk_directory(directory, first_entry, take);
 
-  const DirectoryState state = mount_.overlay.state_of(node);
+  const DirectoryState state = mount_.tree.overlay.state_of(node);
   const std::span<const NamedFile> files = files_of(node);
   for (off_t at = std::max(from, kFirstFile); at < kFirstEntry; ++at) {
     const auto index = static_cast<size_t>(at - kFirstFile);
@@ -102,8 +102,8 @@ Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& tak
   if (node.kind == NodeKind::group || node.kind == NodeKind::folder)
     return read_group(directory, std::max(from, kFirstEntry), take);
   if (node.kind == NodeKind::control && from <= kFirstEntry)
-    take({"view", kFirstEntry + 1, S_IFDIR, mount_.nodes.views().ino(),
-          [this] { return names_.attributes(mount_.nodes.views().ino()); }});
+    take({"view", kFirstEntry + 1, S_IFDIR, mount_.tree.nodes.views().ino(),
+          [this] { return names_.attributes(mount_.tree.nodes.views().ino()); }});
   if (node.kind == NodeKind::views) return read_views(std::max(from, kFirstEntry), take);
   if (node.kind != NodeKind::variable || shows_arrays(node.view)) return {};
   if (!has_directories(node.view, *directory.variable->facts)) return read_chunks(directory, first_entry, take);
@@ -129,7 +129,7 @@ Result<> Listing::read_group(OpenDirectory& directory, off_t from, const TakeIte
 
 Result<> Listing::read_views(off_t from, const TakeItem& take) {
   for (auto index = static_cast<size_t>(from - kFirstEntry); index < kViews; ++index) {
-    const Node& entry = mount_.nodes.view_entry(static_cast<View>(index));
+    const Node& entry = mount_.tree.nodes.view_entry(static_cast<View>(index));
     const mode_t type = entry.kind == NodeKind::symlink ? S_IFLNK : S_IFDIR;
     const DirectoryItem item{std::string(name_of(static_cast<View>(index))),
                              kFirstEntry + static_cast<off_t>(index) + 1, type, entry.ino(),
@@ -163,8 +163,8 @@ Result<bool> Listing::take_top_of_chunks(OpenDirectory& directory, const TakeIte
   ShownChunks shown(mount_, coherence_, node, *directory.variable, 1);
   CODECFS_ASSIGN(const std::optional<uint64_t> first, shown.next(0));
   const uint64_t count = ChunkDirectories(grid).count();
-  CODECFS_ASSIGN(const Ino ino, mount_.nodes.directory_ino(node, 0, count));
-  if (!first && mount_.scratch.directories_within(ino, count).empty()) return true;
+  CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.directory_ino(node, 0, count));
+  if (!first && mount_.tree.scratch.directories_within(ino, count).empty()) return true;
   return take(
       {path_of_directory(grid, 0), kFirstEntry + 1, S_IFDIR, ino, [this, ino] { return names_.attributes(ino); }});
 }
@@ -176,7 +176,7 @@ Result<> Listing::read_chunk_directory(OpenDirectory& directory, uint64_t from, 
   std::vector<uint64_t> prefix = directories.prefix_of(directory.place.chunk);
   const size_t length = prefix.size();
   const bool holds_chunks = directories.holds_chunks(length);
-  CODECFS_ASSIGN(const Ino own, mount_.nodes.directory_ino(node, directory.place.chunk, directories.count()));
+  CODECFS_ASSIGN(const Ino own, mount_.tree.nodes.directory_ino(node, directory.place.chunk, directories.count()));
   const auto with_scratch = [&] { return read_scratch(own, std::max(from, kFirstScratch), take); };
   if (from >= kFirstScratch) return with_scratch();
 
@@ -184,7 +184,7 @@ Result<> Listing::read_chunk_directory(OpenDirectory& directory, uint64_t from, 
   std::set<uint64_t> coordinates;
   if (!holds_chunks) {
     const uint64_t each = directories.count_below(length + 1);
-    for (const Ino ino : mount_.scratch.directories_within(own + 1, directories.count_below(length) - 1))
+    for (const Ino ino : mount_.tree.scratch.directories_within(own + 1, directories.count_below(length) - 1))
       coordinates.insert((ino - own - 1) / each);
   }
   ShownChunks shown(mount_, coherence_, node, view, holds_chunks ? kBatch : kFewChunks);
@@ -209,7 +209,7 @@ Result<> Listing::read_chunk_directory(OpenDirectory& directory, uint64_t from, 
     prefix.push_back(coordinate);
     const uint64_t below = directories.number_of(prefix);
     prefix.pop_back();
-    CODECFS_ASSIGN(const Ino ino, mount_.nodes.directory_ino(node, below, directories.count()));
+    CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.directory_ino(node, below, directories.count()));
     const off_t next = kFirstEntry + static_cast<off_t>(coordinate) + 1;
     if (!take({std::move(name), next, S_IFDIR, ino, [this, ino] { return names_.attributes(ino); }})) return {};
   }
@@ -253,7 +253,7 @@ Result<> Listing::check_count(const Node& node, const VariableView& view, const 
 
 Result<> Listing::read_scratch(Ino directory, uint64_t from, const TakeItem& take) {
   // A position is an inode number, which stays the same when other files are removed or renamed.
-  auto files = mount_.scratch.list(directory);
+  auto files = mount_.tree.scratch.list(directory);
   std::ranges::sort(files, {}, &std::pair<std::string, Ino>::second);
   for (const auto& [name, ino] : files) {
     const uint64_t position = kFirstScratch + (ino & kLocalMask);
@@ -270,13 +270,13 @@ Result<struct stat> Listing::listed_attributes(const OpenDirectory& directory, c
   const Node& node = *directory.place.node;
   const Node* child = nullptr;
   {
-    const SharedLock names(mount_.names);
+    const SharedLock names(mount_.tree.names);
     if (mount_.dataset.changes() == directory.changes)
-      if (const Result<const Node*> listed = mount_.nodes.child(node, entry)) child = *listed;
+      if (const Result<const Node*> listed = mount_.tree.nodes.child(node, entry)) child = *listed;
     // The id in a listing lasts only for some time: see Source::keep().
     if (child == nullptr) {
       CODECFS_ASSIGN(const Entry now, mount_.dataset.source().find(node.object, entry.name));
-      CODECFS_ASSIGN(child, mount_.nodes.child(node, now));
+      CODECFS_ASSIGN(child, mount_.tree.nodes.child(node, now));
     }
   }
   return names_.child_attributes(*child);

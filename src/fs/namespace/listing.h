@@ -11,12 +11,12 @@
 #include <functional>
 #include <memory>
 
-#include "fs/nodes/open_directory.h"
-#include "fs/views/coherence_monitor.h"
 #include "fs/context/mount_context.h"
 #include "fs/namespace/namespace.h"
+#include "fs/nodes/open_directory.h"
 #include "fs/views/array_names.h"
 #include "fs/views/chunk_files.h"
+#include "fs/views/coherence_monitor.h"
 #include "fs/views/encoded_view.h"
 #include "fs/views/metadata_view.h"
 #include "fs/views/shown_chunks.h"

@@ -84,8 +84,8 @@ Result<> define_dimensions(Source& source, ObjectId group, WrittenAttributes& wr
 
 /// Does what the text of a metadata file says.
 Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& cancelled) {
-  if (mount_.read_only) return fail(EROFS, "this mount is read-only");
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(ino));
+  if (mount_.options.read_only) return fail(EROFS, "this mount is read-only");
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(ino));
   const Node& node = *place.node;
   Result<> applied;
   switch (place.file) {
@@ -110,7 +110,7 @@ Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& 
     default: applied = fail(EPERM, "{}: cannot be written", node.path); break;
   }
   if (applied) {
-    mount_.overlay.change(node, [&](DirectoryState& state) {
+    mount_.tree.overlay.change(node, [&](DirectoryState& state) {
       state.hidden.erase(place.file);
       // Both files tell that the variable is there.
       if (place.file == FileKind::zarray) state.hidden.erase(FileKind::zarr_json);
@@ -129,22 +129,22 @@ Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& 
 /// What was written as the names of dimensions is an attribute of a group.
 Result<> MetadataEditor::apply_zgroup(Ino directory, std::string_view text) {
   CODECFS_TRY(check_zgroup(text));
-  const SharedLock layout(mount_.layout);
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  const SharedLock layout(mount_.tree.layout);
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(directory));
   const Node& node = *place.node;
-  const auto names = mount_.overlay.state_of(node).dimensions;
+  const auto names = mount_.tree.overlay.state_of(node).dimensions;
   if (node.kind != NodeKind::group || !names) return {};
   const Attribute attribute{kDimensions, Json(*names)};
   CODECFS_TRY(mount_.dataset.source().set_attributes(node.object, {&attribute, 1}, {}));
-  mount_.overlay.change(node, [](DirectoryState& state) { state.dimensions.reset(); });
-  mount_.write_back.note_change();
+  mount_.tree.overlay.change(node, [](DirectoryState& state) { state.dimensions.reset(); });
+  mount_.chunks.write_back.note_change();
   notifier_.metadata_changed(node);
   return {};
 }
 
 Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
-  const SharedLock layout(mount_.layout);
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  const SharedLock layout(mount_.tree.layout);
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(directory));
   const Node& node = *place.node;
   Result<WrittenAttributes> written = parse_zattrs(text);
   if (!written) return fail(written.error().code, "{}: {}", node.path, written.error().reason);
@@ -171,7 +171,7 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
   } else {
     if (!written->defined.empty()) CODECFS_TRY(define_dimensions(source, node.object, *written));
     CODECFS_ASSIGN(now, source.group_attributes(node.object));
-    const bool stays_group = !mount_.overlay.state_of(node).hidden.contains(FileKind::zgroup);
+    const bool stays_group = !mount_.tree.overlay.state_of(node).hidden.contains(FileKind::zgroup);
     if (stays_group && written->dimensions)
       written->attributes.push_back({kDimensions, Json(*std::exchange(written->dimensions, std::nullopt))});
   }
@@ -194,25 +194,25 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
   } else {
     // They are for the variable that this directory may be about to become.
     if (written->dimensions)
-      mount_.overlay.change(node, [&](DirectoryState& state) { state.dimensions = written->dimensions; });
+      mount_.tree.overlay.change(node, [&](DirectoryState& state) { state.dimensions = written->dimensions; });
     if (!written->attributes.empty() || !removed.empty())
       set = source.set_attributes(node.object, written->attributes, removed);
   }
-  mount_.write_back.note_change();
+  mount_.chunks.write_back.note_change();
   notifier_.metadata_changed(node);
   return set;
 }
 
 Result<> MetadataEditor::apply_zarray(Ino directory, std::string_view text, const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const Place before, mount_.nodes.at(directory));
+  CODECFS_ASSIGN(const Place before, mount_.tree.nodes.at(directory));
   const bool with_codecs = before.node->view == View::encoded;
   Result<Variable> wanted = parse_zarray(text, with_codecs);
   if (!wanted) return fail(wanted.error().code, "{}: {}", before.node->path, wanted.error().reason);
   if (before.node->kind == NodeKind::group) return make_variable(directory, *std::move(wanted));
 
   if (with_codecs) CODECFS_TRY(filters_.apply_codecs(directory, *wanted, cancelled));
-  const SharedLock layout(mount_.layout);
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  const SharedLock layout(mount_.tree.layout);
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(directory));
   const Node& node = *place.node;
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
   const Variable& now = *view->facts;
@@ -239,12 +239,12 @@ Result<> MetadataEditor::apply_zarray(Ino directory, std::string_view text, cons
 /// is, so that its old content does not come back meanwhile.
 Result<> MetadataEditor::remove_unlinked(const Node& node) {
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
-  for (const uint64_t number : mount_.overlay.unlinked(node)) {
+  for (const uint64_t number : mount_.tree.overlay.unlinked(node)) {
     if (number < after->facts->grid.count()) {
-      CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(node, number, after->facts->grid.count()));
-      CODECFS_TRY(mount_.write_back.remove({key, node.object, number, after}));
+      CODECFS_ASSIGN(const Ino key, mount_.tree.nodes.chunk_key(node, number, after->facts->grid.count()));
+      CODECFS_TRY(mount_.chunks.write_back.remove({key, node.object, number, after}));
     }
-    mount_.overlay.forget_unlinked(node, number);
+    mount_.tree.overlay.forget_unlinked(node, number);
   }
   return {};
 }
@@ -253,13 +253,13 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
   Source& source = mount_.dataset.source();
   {
     // Shared: a re-encoding of another variable may hold it for hours.
-    const SharedLock layout(mount_.layout);
-    CODECFS_ASSIGN(const Place place, mount_.nodes.at(ino));
+    const SharedLock layout(mount_.tree.layout);
+    CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(ino));
     const Node& group = *place.node;
     std::optional<DirectoryState::WrittenCodecs> codecs;
     if (group.is_root()) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
     if (group.kind != NodeKind::group) return fail(EEXIST, "{}: became a variable meanwhile", group.path);
-    CODECFS_ASSIGN(const Place parent, mount_.nodes.at(group.parent));
+    CODECFS_ASSIGN(const Place parent, mount_.tree.nodes.at(group.parent));
     if (is_encoded(group.view)) {
       CODECFS_ASSIGN(variable.filters, filters_.chain_for_codecs(group, variable, codecs));
     } else {
@@ -275,18 +275,18 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
         else
           variable.attributes.erase(mark);
       }
-      take_dimensions(mount_.overlay.state_of(group), variable);
+      take_dimensions(mount_.tree.overlay.state_of(group), variable);
       if (source.is_zarr3()) make_names_distinct(variable);
     }
-    set_limits(variable, mount_.new_are_fixed);
+    set_limits(variable, mount_.options.new_are_fixed);
     CODECFS_TRY(source.begin_writing_to(group.object));
     // Before the first chunk can be written.
-    mount_.overlay.change(group, [&](DirectoryState& state) { state.codecs = std::move(codecs); });
+    mount_.tree.overlay.change(group, [&](DirectoryState& state) { state.codecs = std::move(codecs); });
     if (Result<> made = replace_group(*parent.node, group, variable, spooled); !made) {
-      mount_.overlay.change(group, [](DirectoryState& state) { state.codecs.reset(); });
+      mount_.tree.overlay.change(group, [](DirectoryState& state) { state.codecs.reset(); });
       return made;
     }
-    mount_.overlay.change(group, [&](DirectoryState& state) {
+    mount_.tree.overlay.change(group, [&](DirectoryState& state) {
       std::set<FileKind> hidden;
       if (state.fresh) hidden = {FileKind::filter, FileKind::codecs};
       if (state.hidden.contains(FileKind::zattrs)) hidden.insert(FileKind::zattrs);
@@ -294,9 +294,9 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
       state.dimensions.reset();
       state.rule_applied = true;
     });
-    mount_.write_back.note_change();
+    mount_.chunks.write_back.note_change();
   }
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(ino));
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(ino));
   announce_variable(*place.node);
   adopt_spooled(*place.node);
   return {};
@@ -305,7 +305,7 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
 /// Puts the variable in the place of the group. Until it is there, requests that depend on the place wait.
 Result<> MetadataEditor::replace_group(const Node& parent, const Node& group, const Variable& variable,
                                        std::vector<Spooled>* spooled) {
-  const LockGuard naming(mount_.names);
+  const LockGuard naming(mount_.tree.names);
   std::vector<Nodes::FormerGroup> directories;
   if (spooled != nullptr) {
     CODECFS_ASSIGN(*spooled, take_spooled(group));
@@ -314,13 +314,13 @@ Result<> MetadataEditor::replace_group(const Node& parent, const Node& group, co
   Result<Entry> made = mount_.dataset.source().make_variable(parent.object, group.name(), variable);
   if (made) {
     mount_.dataset.forget(group.object);
-    mount_.nodes.become_variable(group, made->object, directories);
+    mount_.tree.nodes.become_variable(group, made->object, directories);
   }
   if (spooled != nullptr)
-    for (const Spooled& item : *spooled) mount_.nodes.remove(*item.group);  // those that are no directories now
+    for (const Spooled& item : *spooled) mount_.tree.nodes.remove(*item.group);  // those that are no directories now
   if (!made) return pass_on(made);
   for (const auto& [former, number] : directories) {
-    mount_.overlay.add_made(group, number);
+    mount_.tree.overlay.add_made(group, number);
     CODECFS_TRY(keep_temporary(*former));
   }
   return {};
@@ -329,27 +329,28 @@ Result<> MetadataEditor::replace_group(const Node& parent, const Node& group, co
 /// Tells the kernel that a group has become this variable.
 void MetadataEditor::announce_variable(const Node& variable) {
   notifier_.metadata_changed(variable);
-  if (const Result<Place> parent = mount_.nodes.at(variable.parent))
-    for (const Node* shown : mount_.nodes.in_all_views(*parent->node))
+  if (const Result<Place> parent = mount_.tree.nodes.at(variable.parent))
+    for (const Node* shown : mount_.tree.nodes.in_all_views(*parent->node))
       if (shows_arrays(shown->view)) notifier_.member_changed(*shown, variable.name(), true);
-  for (const Node* shown : mount_.nodes.in_all_views(variable)) {
+  for (const Node* shown : mount_.tree.nodes.in_all_views(variable)) {
     for (const NodeKind kind : {NodeKind::group, NodeKind::variable})
       for (const NamedFile& file : files_of(kind))
-        mount_.kernel->name_changed(shown->ino(), std::string(file.name), false);
+        mount_.kernel.invalidator->name_changed(shown->ino(), std::string(file.name), false);
     if (!is_zarr3(shown->view)) continue;
-    for (const char* const name : {"zarr.json", "c"}) mount_.kernel->name_changed(shown->ino(), name, false);
+    for (const char* const name : {"zarr.json", "c"})
+      mount_.kernel.invalidator->name_changed(shown->ino(), name, false);
   }
 }
 
 /// Chunks that came before the .zarray, as cp -r may bring them.
 void MetadataEditor::adopt_spooled(const Node& variable) {
-  for (const auto& [name, ino] : mount_.scratch.list(variable.ino())) {
+  for (const auto& [name, ino] : mount_.tree.scratch.list(variable.ino())) {
     if (name == name_of(FileKind::filter) || name == name_of(FileKind::codecs)) {
       const FileKind file = name == name_of(FileKind::filter) ? FileKind::filter : FileKind::codecs;
-      mount_.overlay.change(variable, [&](DirectoryState& state) { state.hidden.erase(file); });
-      if (Result<ScratchFiles::Sealed> sealed = mount_.scratch.seal(variable.ino(), name))
+      mount_.tree.overlay.change(variable, [&](DirectoryState& state) { state.hidden.erase(file); });
+      if (Result<ScratchFiles::Sealed> sealed = mount_.tree.scratch.seal(variable.ino(), name))
         sealed->promote(variable.ino(file));
-      mount_.kernel->name_changed(variable.ino(), name, false);
+      mount_.kernel.invalidator->name_changed(variable.ino(), name, false);
       continue;
     }
     const Result<std::optional<ChunkPlace>> chunk = chunk_files_.named(Place{&variable, FileKind::itself, 0}, name);
@@ -361,15 +362,15 @@ void MetadataEditor::adopt_spooled(const Node& variable) {
 /// The content of a scratch file becomes a chunk.
 void MetadataEditor::adopt_chunk(const Node& variable, const ChunkPlace& chunk, Ino directory,
                                  const std::string& name) {
-  Result<ScratchFiles::Sealed> sealed = mount_.scratch.seal(directory, name);
+  Result<ScratchFiles::Sealed> sealed = mount_.tree.scratch.seal(directory, name);
   if (!sealed) return;  // on its way to another name
   const Result<Ino> shown =
-      mount_.nodes.chunk_ino(variable, chunk.number, grid_of(variable.view, *chunk.variable->facts).count());
+      mount_.tree.nodes.chunk_ino(variable, chunk.number, grid_of(variable.view, *chunk.variable->facts).count());
   const Result<> stored = shown ? chunk_files_.put(variable, chunk, std::as_bytes(std::span(sealed->content())), {})
                                 : Result<>(std::unexpected(shown.error()));
   if (stored) {
     sealed->promote(*shown);
-    mount_.kernel->name_changed(directory, name, false);
+    mount_.kernel.invalidator->name_changed(directory, name, false);
   } else {  // it stays, and is told of at the end
     mount_.note_error(chunk.key, stored.error());
   }
@@ -384,14 +385,14 @@ Result<> MetadataEditor::resize(const Node& node, const std::vector<uint64_t>& s
       return fail(EINVAL, "{}: has {} dimensions, and this shape {}", node.path, now.size(), shape.size());
   }
   CODECFS_TRY(mount_.dataset.source().begin_writing_to(node.object));
-  CODECFS_ASSIGN(const WriteBack::Pause pause, mount_.write_back.pause(node.object));
+  CODECFS_ASSIGN(const WriteBack::Pause pause, mount_.chunks.write_back.pause(node.object));
   // Only with the pause no other request reshapes it.
   CODECFS_ASSIGN(const VariableViewPtr before, mount_.dataset.variable(node.object));
   const Variable& now = *before->facts;
   const std::vector<uint64_t>& old_shape = now.grid.shape();
   if (shape == old_shape) return {};
   CODECFS_TRY(mount_.dataset.source().resize(node.object, shape));
-  mount_.write_back.note_change();
+  mount_.chunks.write_back.note_change();
   mount_.dataset.forget_all();
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
   // Where only the first dimension has grown, each chunk keeps its number, and so its inode.

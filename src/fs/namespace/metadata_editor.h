@@ -1,18 +1,18 @@
 #pragma once
 // Does what a written metadata file says: attributes, dimensions, shapes, filters, and new variables. Thread-safe.
 //
-// Locks, in this order: MountContext::layout, shared; then a variable's pause in WriteBack.
+// Locks, in this order: Tree::layout, shared; then a variable's pause in WriteBack.
 
 #include <string_view>
 #include <vector>
 
-#include "fs/views/coherence_monitor.h"
 #include "fs/context/mount_context.h"
+#include "fs/nodes/zarr3_files.h"
 #include "fs/views/change_notifier.h"
 #include "fs/views/chunk_files.h"
+#include "fs/views/coherence_monitor.h"
 #include "fs/views/encoded_forms.h"
 #include "fs/views/filter_control.h"
-#include "fs/nodes/zarr3_files.h"
 
 namespace codecfs::fs {
 

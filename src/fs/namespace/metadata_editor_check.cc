@@ -33,7 +33,7 @@ Result<> MetadataEditor::check_text(const Place& place, std::string_view text) {
 }
 
 Result<> MetadataEditor::check(Ino ino, std::string_view text) {
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(ino));
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(ino));
   const size_t last = text.find_last_not_of(" \t\r\n");
   if (last == std::string_view::npos) return {};
   if (is_json_file(place.file)) {

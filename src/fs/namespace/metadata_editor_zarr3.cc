@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "fs/nodes/chunk_names.h"
 #include "fs/namespace/metadata_editor.h"
+#include "fs/nodes/chunk_names.h"
 #include "fs/nodes/staged_names.h"
 #include "model/json.h"
 #include "model/small_float.h"
@@ -76,14 +76,14 @@ bool MetadataEditor::is_other_fill(const Variable& variable, const Json& value) 
 }
 
 Result<> MetadataEditor::apply_zarr_json(Ino directory, std::string_view text, const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(directory));
   const Node& node = *place.node;
   Result<WrittenZarr3> written = parse_zarr_json(text, is_encoded(node.view));
   if (!written) return fail(written.error().code, "{}: {}", node.path, written.error().reason);
   take_listed_names(*written);
   if (node.kind == NodeKind::group && written->is_array) return make_array(directory, *std::move(written));
   if (node.kind == NodeKind::variable) return change_array(directory, *written, cancelled);
-  const SharedLock layout(mount_.layout);
+  const SharedLock layout(mount_.tree.layout);
   CODECFS_ASSIGN(std::vector<Attribute> now, mount_.dataset.source().group_attributes(node.object));
   return change_attributes(node, written->attributes, {std::move(now), {}}, {});
 }
@@ -102,7 +102,7 @@ void MetadataEditor::take_listed_names(WrittenZarr3& written) const {
 
 /// The array differs in nothing but what can be changed: codecs in the encoded view, shape, attributes and names.
 Result<> MetadataEditor::change_array(Ino directory, const WrittenZarr3& written, const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const Place before, mount_.nodes.at(directory));
+  CODECFS_ASSIGN(const Place before, mount_.tree.nodes.at(directory));
   const View view = before.node->view;
   const std::string& path = before.node->path;
   if (!written.is_array) return fail(EINVAL, "{}: is an array and cannot become a group; remove it first", path);
@@ -129,8 +129,8 @@ Result<> MetadataEditor::change_array(Ino directory, const WrittenZarr3& written
   } else if (is_encoded(view) && !now.shards) {
     CODECFS_TRY(filters_.apply_codecs(directory, wanted, cancelled));
   }
-  const SharedLock layout(mount_.layout);
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  const SharedLock layout(mount_.tree.layout);
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(directory));
   CODECFS_TRY(resize(*place.node, wanted.grid.shape()));
   CODECFS_ASSIGN(std::optional<Names> names, changed_names(now, wanted));
   CODECFS_TRY(change_attributes(*place.node, written.attributes, stands.attributes, names));
@@ -193,7 +193,7 @@ Result<> MetadataEditor::change_attributes(const Node& node, const WrittenAttrib
   Result<> done;
   if (!set.empty() || !removed.empty()) done = source.set_attributes(node.object, set, removed);
   if (!done && names && (names->shown || source.is_zarr3())) (void)set_names(node, names->shown);
-  mount_.write_back.note_change();
+  mount_.chunks.write_back.note_change();
   notifier_.metadata_changed(node);
   return done;
 }
@@ -211,7 +211,7 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
   }
   // A .zarray has a fill value, which is not that of missing data; HDF5 has one attribute for both, so there it is
   // _FillValue alone that gives .zarray a fill_value.
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(directory));
   const bool has_zarray = mount_.dataset.source().chains_for_numcodecs_in(place.node->object);
   if (!variable.zarr3_type.empty() && !keeps_names) {  // HDF5 has any float that is made as those of IEEE 754
     const SmallFloat* format = small_float_named(variable.zarr3_type);
@@ -225,7 +225,7 @@ Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
 
   std::vector<Spooled> spooled;
   CODECFS_TRY(make_variable(directory, std::move(variable), &spooled));
-  CODECFS_ASSIGN(const Place made, mount_.nodes.at(directory));
+  CODECFS_ASSIGN(const Place made, mount_.tree.nodes.at(directory));
   for (const Spooled& item : spooled) adopt_spooled(*made.node, item);
   return {};
 }
@@ -237,7 +237,7 @@ Result<std::vector<MetadataEditor::Spooled>> MetadataEditor::take_spooled(const 
   if (members.size() != 1 || members.front().name != "c" || members.front().kind != EntryKind::group)
     return std::vector<Spooled>();
   std::vector<Spooled> spooled;
-  CODECFS_ASSIGN(const Node* top, mount_.nodes.child(group, members.front()));
+  CODECFS_ASSIGN(const Node* top, mount_.tree.nodes.child(group, members.front()));
   CODECFS_ASSIGN(const bool is_spool, find_spooled(*top, {}, spooled));
   if (!is_spool) return std::vector<Spooled>();
   CODECFS_TRY(remove_groups(group));
@@ -247,11 +247,11 @@ Result<std::vector<MetadataEditor::Spooled>> MetadataEditor::take_spooled(const 
 /// Whether a group was made in this mount, and holds nothing but such groups with names of coordinates, and files.
 Result<bool> MetadataEditor::find_spooled(const Node& group, std::vector<uint64_t> prefix,
                                           std::vector<Spooled>& spooled) {
-  if (!mount_.overlay.state_of(group).made_here) return false;
+  if (!mount_.tree.overlay.state_of(group).made_here) return false;
   CODECFS_ASSIGN(const std::vector<Attribute> attributes, mount_.dataset.source().group_attributes(group.object));
   if (!attributes.empty()) return false;
   spooled.push_back({prefix, &group, {}});
-  for (auto& [name, ino] : mount_.scratch.list(group.ino())) {
+  for (auto& [name, ino] : mount_.tree.scratch.list(group.ino())) {
     const std::optional<uint64_t> coordinate = parse_coordinate(name);
     if (!coordinate && is_temporary_name(name)) continue;
     if (!coordinate) return false;
@@ -263,7 +263,7 @@ Result<bool> MetadataEditor::find_spooled(const Node& group, std::vector<uint64_
   for (const Entry& member : members) {
     const std::optional<uint64_t> coordinate = parse_coordinate(member.name);
     if (member.kind != EntryKind::group || !coordinate || prefix.size() >= ChunkGrid::kMaxRank) return false;
-    CODECFS_ASSIGN(const Node* child, mount_.nodes.child(group, member));
+    CODECFS_ASSIGN(const Node* child, mount_.tree.nodes.child(group, member));
     prefix.push_back(*coordinate);
     CODECFS_ASSIGN(const bool is_spool, find_spooled(*child, prefix, spooled));
     prefix.pop_back();
@@ -284,10 +284,10 @@ std::vector<Nodes::FormerGroup> MetadataEditor::directories_of(const std::vector
 
 /// Temporary files in a former group stay in the directory of chunks. One that is being renamed goes its way.
 Result<> MetadataEditor::keep_temporary(const Node& former) {
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(former.ino()));
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(former.ino()));
   CODECFS_ASSIGN(const Ino directory, mount_.ino_of(place));
-  for (const auto& [name, ino] : mount_.scratch.list(former.ino()))
-    if (!parse_coordinate(name)) (void)mount_.scratch.rename(former.ino(), name, directory, name);
+  for (const auto& [name, ino] : mount_.tree.scratch.list(former.ino()))
+    if (!parse_coordinate(name)) (void)mount_.tree.scratch.rename(former.ino(), name, directory, name);
   return {};
 }
 
@@ -310,10 +310,10 @@ void MetadataEditor::adopt_spooled(const Node& variable, const Spooled& spooled)
 Result<> MetadataEditor::remove_groups(const Node& group) {
   CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(group.object));
   for (const Entry& member : members) {
-    CODECFS_ASSIGN(const Node* child, mount_.nodes.child(group, member));
+    CODECFS_ASSIGN(const Node* child, mount_.tree.nodes.child(group, member));
     CODECFS_TRY(remove_groups(*child));
     CODECFS_TRY(mount_.dataset.source().remove(group.object, member.name));
-    mount_.overlay.forget(*child);
+    mount_.tree.overlay.forget(*child);
     mount_.dataset.forget(member.object);
   }
   return {};

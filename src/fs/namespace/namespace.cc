@@ -15,23 +15,23 @@ Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
   if (place.file != FileKind::itself || node.kind == NodeKind::file)
     return fail(ENOTDIR, "{}: not a directory", node.path);
   if (const std::optional<FileKind> file = metadata_named(place, name)) return metadata_.looked_up(node, *file);
-  if (node.kind == NodeKind::control) return name == "view" ? attributes(mount_.nodes.views().ino()) : not_there();
+  if (node.kind == NodeKind::control) return name == "view" ? attributes(mount_.tree.nodes.views().ino()) : not_there();
   if (node.kind == NodeKind::views) {
     const std::optional<View> view = view_named(name);
-    return view ? attributes(mount_.nodes.view_entry(*view).ino()) : not_there();
+    return view ? attributes(mount_.tree.nodes.view_entry(*view).ino()) : not_there();
   }
-  if (parent == kRootIno && name == ".codecfs") return attributes(mount_.nodes.control().ino());
+  if (parent == kRootIno && name == ".codecfs") return attributes(mount_.tree.nodes.control().ino());
 
   if (node.kind == NodeKind::variable && !shows_arrays(node.view)) return lookup_chunk(parent, place, name);
-  if (const std::optional<Ino> scratch = mount_.scratch.find(node.ino(), name)) return attributes(*scratch);
+  if (const std::optional<Ino> scratch = mount_.tree.scratch.find(node.ino(), name)) return attributes(*scratch);
   if (node.kind == NodeKind::variable) return not_there();
   const Node* child = nullptr;
   {
-    const SharedLock names(mount_.names);
-    if (mount_.is_still(parent, place)) {
+    const SharedLock names(mount_.tree.names);
+    if (mount_.tree.is_still(parent, place)) {
       CODECFS_ASSIGN(const Entry entry, shows_arrays(node.view) ? array_names_.find(node, name)
                                                                 : mount_.dataset.source().find(node.object, name));
-      CODECFS_ASSIGN(child, mount_.nodes.child(node, entry));
+      CODECFS_ASSIGN(child, mount_.tree.nodes.child(node, entry));
     }
   }
   return child != nullptr ? child_attributes(*child) : lookup(parent, name);
@@ -53,22 +53,22 @@ Result<struct stat> Namespace::lookup_chunk(Ino parent, const Place& directory, 
   if (named.chunk) return chunk_files_.attributes(node, view, *named.chunk);
   Ino ino = node.ino();
   if (named.directory) {
-    if (mount_.overlay.state_of(node).fresh && !mount_.overlay.is_made(node, *named.directory)) {
+    if (mount_.tree.overlay.state_of(node).fresh && !mount_.tree.overlay.is_made(node, *named.directory)) {
       CODECFS_ASSIGN(const bool is_there, shows_anything(mount_, coherence_, node, *view, *named.directory));
       if (!is_there) return not_there();
     }
-    CODECFS_ASSIGN(
-        ino, mount_.nodes.directory_ino(node, *named.directory, ChunkDirectories(grid_of(node.view, facts)).count()));
+    CODECFS_ASSIGN(ino, mount_.tree.nodes.directory_ino(node, *named.directory,
+                                                        ChunkDirectories(grid_of(node.view, facts)).count()));
     return inodes_.make(node, ino, S_IFDIR, 0);
   }
   bool is_still = false;
   std::optional<Ino> scratch;
   {
-    const SharedLock names(mount_.names);
-    is_still = mount_.is_still(parent, directory);
+    const SharedLock names(mount_.tree.names);
+    is_still = mount_.tree.is_still(parent, directory);
     if (is_still) {
       CODECFS_ASSIGN(ino, mount_.ino_of(directory));
-      scratch = mount_.scratch.find(ino, name);
+      scratch = mount_.tree.scratch.find(ino, name);
     }
   }
   if (!is_still) return lookup(parent, name);
@@ -95,7 +95,7 @@ Result<struct stat> Namespace::attributes(Ino ino) {
 }
 
 std::optional<struct stat> Namespace::known(Ino parent, std::string_view name) {
-  const Result<Place> place = mount_.place_of(parent);
+  const Result<Place> place = mount_.tree.place_of(parent);
   if (!place) return std::nullopt;
   const Node& node = *place->node;
   if (const std::optional<FileKind> file = metadata_named(*place, name)) return known(node.ino(*file));
@@ -107,16 +107,16 @@ std::optional<struct stat> Namespace::known(Ino parent, std::string_view name) {
     if (named.chunk) return chunk_files_.known(node, **view, *named.chunk);
     if (!named.directory) return std::nullopt;
     const uint64_t count = ChunkDirectories(grid_of(node.view, *(*view)->facts)).count();
-    const Result<Ino> ino = mount_.nodes.directory_ino(node, *named.directory, count);
+    const Result<Ino> ino = mount_.tree.nodes.directory_ino(node, *named.directory, count);
     return ino ? known(*ino) : std::nullopt;
   }
   if (node.kind != NodeKind::group && node.kind != NodeKind::folder) return std::nullopt;
-  const Node* const child = mount_.nodes.known_child(node, name);
+  const Node* const child = mount_.tree.nodes.known_child(node, name);
   return child != nullptr ? known(child->ino()) : std::nullopt;
 }
 
 std::optional<struct stat> Namespace::known(Ino ino) {
-  const Result<Place> place = mount_.place_of(ino);
+  const Result<Place> place = mount_.tree.place_of(ino);
   if (!place) return std::nullopt;
   const Node& node = *place->node;
   if (node.kind == NodeKind::scratch || node.kind == NodeKind::symlink || shows_arrays(node.view)) return std::nullopt;
@@ -135,7 +135,7 @@ Result<struct stat> Namespace::find(Ino parent, std::string_view name) {
   if (status || !hides(status.error())) return status;
   const auto instead = known(parent, name);
   if (!instead) return status;
-  const Result<Place> place = mount_.nodes.at(instead->st_ino);
+  const Result<Place> place = mount_.tree.nodes.at(instead->st_ino);
   return place && place->file != FileKind::unknown ? Result<struct stat>(*instead) : status;
 }
 
@@ -152,18 +152,18 @@ Result<struct stat> Namespace::child_attributes(const Node& child) {
 }
 
 Result<std::string> Namespace::link_target(Ino ino) {
-  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  CODECFS_ASSIGN(const Place place, mount_.tree.place_of(ino));
   if (place.node->kind != NodeKind::symlink) return fail(EINVAL, "{}: not a symlink", place.node->path);
   return shows_arrays(place.node->view) ? array_names_.link_target(*place.node) : place.node->target;
 }
 
 bool Namespace::remembers_absence(Ino parent, std::string_view name) {
-  const Result<Place> place = mount_.nodes.at(parent);
-  if (mount_.coherent || (place && place->node->kind == NodeKind::folder)) return false;
-  if (mount_.read_only) return true;
+  const Result<Place> place = mount_.tree.nodes.at(parent);
+  if (mount_.options.coherent || (place && place->node->kind == NodeKind::folder)) return false;
+  if (mount_.options.read_only) return true;
   if (!place || metadata_named(*place, name)) return false;
   // A name that is created in one view is invalidated in the others, but not where the kernel knows it as absent.
-  if (place->node->view != mount_.nodes.shown()) return false;
+  if (place->node->view != mount_.tree.nodes.shown()) return false;
   // A group may become a variable, which has files of its own.
   for (const FileKind file : {FileKind::zarray, FileKind::zattrs, FileKind::filter, FileKind::codecs})
     if (name == name_of(file)) return false;
@@ -172,7 +172,7 @@ bool Namespace::remembers_absence(Ino parent, std::string_view name) {
   // A chunk may come into being with a .zarray or another shape, and be shown without being written.
   const bool like_chunk = name.find_first_not_of("0123456789.") == name.npos || (is_v3 && name.starts_with("c."));
   if (!like_chunk) return true;
-  if (place->node->kind != NodeKind::variable || mount_.overlay.state_of(*place->node).fresh) return false;
+  if (place->node->kind != NodeKind::variable || mount_.tree.overlay.state_of(*place->node).fresh) return false;
   const Result<VariableViewPtr> view = mount_.dataset.variable(place->node->object);
   if (!view || ((*view)->shows_absent_chunks() && !is_v3)) return false;
   // A shard comes into being with any of its chunks.
@@ -181,11 +181,11 @@ bool Namespace::remembers_absence(Ino parent, std::string_view name) {
   const std::optional<uint64_t> number = chunk_named(*place, *(*view)->facts, name).chunk;
   // Not before the shape changes; but then mkdir -p must find the directories of new chunks at once.
   if (!number) return !is_v3;
-  const Result<Ino> ino = mount_.nodes.chunk_ino(*place->node, *number, grid.count());
-  const Result<Ino> key = mount_.nodes.chunk_key(*place->node, *number, grid.count());
+  const Result<Ino> ino = mount_.tree.nodes.chunk_ino(*place->node, *number, grid.count());
+  const Result<Ino> key = mount_.tree.nodes.chunk_key(*place->node, *number, grid.count());
   if (!ino || !key) return false;
-  mount_.absent_chunks.add(*ino);
-  return !mount_.write_back.size(*key);  // it may have been written since it was looked up
+  mount_.kernel.absent_chunks.add(*ino);
+  return !mount_.chunks.write_back.size(*key);  // it may have been written since it was looked up
 }
 
 }  // namespace codecfs::fs

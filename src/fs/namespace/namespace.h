@@ -7,12 +7,12 @@
 #include <string>
 #include <string_view>
 
-#include "fs/views/coherence_monitor.h"
 #include "fs/context/inode_attributes.h"
 #include "fs/context/mount_context.h"
 #include "fs/views/array_names.h"
 #include "fs/views/array_view.h"
 #include "fs/views/chunk_files.h"
+#include "fs/views/coherence_monitor.h"
 #include "fs/views/metadata_view.h"
 
 namespace codecfs::fs {

@@ -1,7 +1,7 @@
 #pragma once
 // Changes of names: groups, variables, links and files are created, moved and removed. Thread-safe.
 //
-// Locks, in this order: MountContext::layout, shared by all changes here, exclusive for removals and moves; then a
+// Locks, in this order: Tree::layout, shared by all changes here, exclusive for removals and moves; then a
 // variable's pause in WriteBack. No function waits for a re-encoding: of the names of a variable that is being
 // re-encoded, and of the groups above it, changes are EBUSY.
 
@@ -10,13 +10,13 @@
 #include <string>
 #include <string_view>
 
-#include "fs/views/coherence_monitor.h"
-#include "fs/namespace/metadata_editor.h"
 #include "fs/context/mount_context.h"
 #include "fs/context/name_policy.h"
+#include "fs/namespace/metadata_editor.h"
 #include "fs/namespace/namespace.h"
 #include "fs/views/change_notifier.h"
 #include "fs/views/chunk_files.h"
+#include "fs/views/coherence_monitor.h"
 
 namespace codecfs::fs {
 

@@ -30,8 +30,7 @@ NodeKind kind_of(EntryKind kind) {
 /// Keeps an id of the source while the nodes that are to have it are made. Without a source all ids are valid.
 class Nodes::KeptId {
  public:
-  KeptId(Source* source, ObjectId id)
-      : source_(source), id_(id), is_valid_(source == nullptr || source->keep(id)) {}
+  KeptId(Source* source, ObjectId id) : source_(source), id_(id), is_valid_(source == nullptr || source->keep(id)) {}
   KeptId(const KeptId&) = delete;
   KeptId& operator=(const KeptId&) = delete;
   ~KeptId() {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "backends/api/source.h"
-#include "fs/nodes/nodes.h"
 #include "fs/nodes/dataset.h"
+#include "fs/nodes/nodes.h"
 
 namespace codecfs::fs {
 

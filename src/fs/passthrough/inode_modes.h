@@ -19,8 +19,8 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "fs/passthrough/backing_device.h"
 #include "fs/nodes/nodes.h"
+#include "fs/passthrough/backing_device.h"
 
 namespace codecfs::fs {
 

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "base/mutex.h"
-#include "fs/context/mount_context.h"
 #include "fs/chunks/array_file.h"
+#include "fs/context/mount_context.h"
 
 namespace codecfs::fs {
 

@@ -83,7 +83,7 @@ void ArrayNames::show(const Node& group, OpenDirectory& directory) {
 
 Result<std::string> ArrayNames::link_target(const Node& link) {
   if (link.view != View::npy) return link.target;
-  CODECFS_ASSIGN(const Place parent, mount_.nodes.at(link.parent));
+  CODECFS_ASSIGN(const Place parent, mount_.tree.nodes.at(link.parent));
   const Entry entry{{}, EntryKind::symlink, 0, link.target};
   return variable_behind(*parent.node, entry) ? path_with_suffix(link.target) : link.target;
 }
@@ -96,7 +96,7 @@ std::optional<ObjectId> ArrayNames::variable_behind(const Node& directory, const
     if (at->kind != NodeKind::group && at->kind != NodeKind::folder) return std::nullopt;
     groups.insert(groups.begin(), at->object);
     if (at->is_root()) break;
-    const Result<Place> parent = mount_.nodes.at(at->parent);
+    const Result<Place> parent = mount_.tree.nodes.at(at->parent);
     if (!parent) return std::nullopt;
     at = parent->node;
   }

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "fs/nodes/open_directory.h"
-#include "fs/context/mount_context.h"
 #include "fs/chunks/array_file.h"
+#include "fs/context/mount_context.h"
+#include "fs/nodes/open_directory.h"
 
 namespace codecfs::fs {
 

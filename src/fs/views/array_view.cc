@@ -38,35 +38,37 @@ Result<Slice> ArrayView::read(const OpenArray& array, uint64_t offset, uint64_t 
   const bool is_remote = mount_.dataset.source().reads_at_once() != 0;
   if (is_remote && !array.is_sparse) CODECFS_TRY(begin_reading(array, now, offset, size, in_order));
   const auto read_chunk = [&](uint64_t number, uint64_t share) -> Result<ArrayFile::Part> {
-    CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(*now.node, number, count));
+    CODECFS_ASSIGN(const Ino key, mount_.tree.nodes.chunk_key(*now.node, number, count));
     // The whole chunk, as it will be stored at close.
-    if (const auto edited = mount_.write_back.content(key))
+    if (const auto edited = mount_.chunks.write_back.content(key))
       return ArrayFile::Part{edited->bytes->bytes(), edited->bytes};
     const ChunkPlace place{key, now.node->object, number, now.variable};
     const uint64_t changes = mount_.changes();
     // After an absent chunk there are often others.
-    if (in_order && !is_remote && !array.is_sparse && !mount_.cache.is_wanted(key)) prefetcher_.chunk_of_array(place);
-    const Result<ChunkPtr> chunk = mount_.decoder.stored(place);
+    if (in_order && !is_remote && !array.is_sparse && !mount_.chunks.cache.is_wanted(key))
+      prefetcher_.chunk_of_array(place);
+    const Result<ChunkPtr> chunk = mount_.chunks.decoder.stored(place);
     const bool is_absent = !chunk && chunk.error().code == ENOENT;
     if (array.is_sparse != is_absent) array.is_sparse = is_absent;
     if (is_absent) return ArrayFile::Part{};
     CODECFS_TRY(chunk);
     if (is_random) prefetcher_.give_chunk(array.ino, array.file, number, *chunk, changes);
-    mount_.cache.served(key, share);
+    mount_.chunks.cache.served(key, share);
     return ArrayFile::Part{(*chunk)->bytes(), *chunk};
   };
   // Of chunks that will be dropped before they are requested again, only what is requested is read, where this takes no
   // decoding.
   const auto read_part = [&](uint64_t number, uint64_t from, uint64_t bytes) -> Result<ArrayFile::Part> {
-    CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(*now.node, number, count));
-    if (mount_.cache.is_wanted(key) || mount_.write_back.size(key)) return ArrayFile::Part{};
+    CODECFS_ASSIGN(const Ino key, mount_.tree.nodes.chunk_key(*now.node, number, count));
+    if (mount_.chunks.cache.is_wanted(key) || mount_.chunks.write_back.size(key)) return ArrayFile::Part{};
     CODECFS_ASSIGN(const ChunkPtr part,
-                   mount_.decoder.part({key, now.node->object, number, now.variable}, from, bytes));
+                   mount_.chunks.decoder.part({key, now.node->object, number, now.variable}, from, bytes));
     return part == nullptr ? ArrayFile::Part{} : ArrayFile::Part{part->bytes(), part};
   };
-  const bool takes_parts = is_random && !is_remote && !mount_.coherent && array.file.size() > mount_.cache.limit() &&
+  const bool takes_parts = is_random && !is_remote && !mount_.options.coherent &&
+                           array.file.size() > mount_.chunks.cache.limit() &&
                            size * kSmallPart <= now.variable->facts->chunk_bytes.value_or(0);
-  const bool in_blocks = in_order && !mount_.coherent && blocks_.are_for(array.file, offset, size);
+  const bool in_blocks = in_order && !mount_.options.coherent && blocks_.are_for(array.file, offset, size);
   CODECFS_ASSIGN(ArrayFile::Part part, in_blocks ? blocks_.read(array.ino, array.file, offset, size, read_chunk)
                                                  : array.file.read(offset, size, read_chunk,
                                                                    takes_parts ? read_part : ArrayFile::ReadPart()));
@@ -78,7 +80,7 @@ Result<> ArrayView::begin_reading(const OpenArray& array, const ArrayNow& now, u
                                   bool in_order) {
   // The more chunks are requested at a time, the more requests can be joined: neighbours in the array need not be
   // neighbours in the file.
-  const uint64_t budget = mount_.read_ahead.budget();
+  const uint64_t budget = mount_.chunks.read_ahead.budget();
   const auto requested = array.requested.note(offset, size, in_order, array.file, kRequestedAhead * budget);
   if (requested && in_order) {
     const std::vector<uint64_t> numbers = array.file.chunks_of(requested->offset, requested->size, kMaxRequested);
@@ -88,7 +90,7 @@ Result<> ArrayView::begin_reading(const OpenArray& array, const ArrayNow& now, u
   if (!range) return {};
   const std::vector<uint64_t> numbers = array.file.chunks_of(range->offset, range->size, ReadAhead::kMaxTasks);
   if (numbers.size() < 2) return {};
-  CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(*now.node, numbers[0], now.variable->facts->grid.count()));
+  CODECFS_ASSIGN(const Ino key, mount_.tree.nodes.chunk_key(*now.node, numbers[0], now.variable->facts->grid.count()));
   prefetcher_.chunks_of_array({key, now.node->object, numbers[0], now.variable}, numbers);
   return {};
 }
@@ -131,13 +133,13 @@ Result<std::unique_ptr<OpenArray>> ArrayView::open(const Node& node) {
 
 Result<bool> ArrayView::is_made_by_unchanged(const ChunkPlace& chunk) {
   if (!chunk.variable->facts->is_fill_undefined) return false;
-  if (mount_.write_back.content(chunk.key)) return false;
+  if (mount_.chunks.write_back.content(chunk.key)) return false;
   CODECFS_ASSIGN(const ChunkInfo info, mount_.dataset.source().locate(chunk.object, chunk.number));
   return !info.stored;
 }
 
 Result<ArrayView::ArrayNow> ArrayView::array_now(const OpenArray& array) {
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(array.ino));
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(array.ino));
   CODECFS_ASSIGN(VariableViewPtr now, mount_.dataset.variable(place.node->object));
   const Variable& before = *array.variable->facts;
   if (now != array.variable && (now->facts->grid.shape() != before.grid.shape() ||
@@ -154,13 +156,13 @@ Result<size_t> ArrayView::put_array(const OpenArray& array, uint64_t offset, Byt
   const bool fill_is_zeros = is_all_zero(now.variable->facts->fill) && !now.variable->facts->is_fill_undefined;
   std::vector<uint64_t> changed;
   const auto change_chunk = [&](const ArrayFile::ChunkChange& change) -> Result<> {
-    CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(*now.node, change.number, count));
+    CODECFS_ASSIGN(const Ino key, mount_.tree.nodes.chunk_key(*now.node, change.number, count));
     ChunkPlace place{key, now.node->object, change.number, now.variable};
     if (!change.any) {
       CODECFS_ASSIGN(const bool made, is_made_by_unchanged(place));
       if (!made) return {};
     }
-    if (purpose == Purpose::zeros && fill_is_zeros && !mount_.write_back.content(key)) {
+    if (purpose == Purpose::zeros && fill_is_zeros && !mount_.chunks.write_back.content(key)) {
       CODECFS_ASSIGN(const ChunkInfo info, mount_.dataset.source().locate(place.object, place.number));
       if (!info.stored) return {};
     }
@@ -169,8 +171,8 @@ Result<size_t> ArrayView::put_array(const OpenArray& array, uint64_t offset, Byt
       CODECFS_ASSIGN(now, array_now(array));
       place.variable = now.variable;
     }
-    CODECFS_TRY(mount_.write_back.change(place, change.whole, change.last, change.apply));
-    mount_.overlay.forget_unlinked(*now.node, change.number);
+    CODECFS_TRY(mount_.chunks.write_back.change(place, change.whole, change.last, change.apply));
+    mount_.tree.overlay.forget_unlinked(*now.node, change.number);
     changed.push_back(change.number);
     return {};
   };
@@ -178,7 +180,7 @@ Result<size_t> ArrayView::put_array(const OpenArray& array, uint64_t offset, Byt
   if (!taken && taken.error().code == EINVAL)
     taken.error().reason = fmt::format("{}: {}", now.node->path, taken.error().reason);
   if (!changed.empty()) {
-    mount_.times.set(array.ino, {}, fs::now());
+    mount_.tree.times.set(array.ino, {}, fs::now());
     const uint64_t header = array.file.header_size();
     const uint64_t begin = std::max(offset, header) - header;
     notifier_.part_changed(*now.node, {begin, std::min(offset + bytes.size(), array.file.size()) - header - begin},
@@ -204,7 +206,7 @@ Result<> ArrayView::put_zeros(OpenArray& array, uint64_t end, const Cancelled& c
   };
   const Result<> done = put();
   // The kernel knows only of what was written, and may have pages of this.
-  if (array.end > begin) mount_.kernel->part_changed(array.ino, begin, array.end - begin, false);
+  if (array.end > begin) mount_.kernel.invalidator->part_changed(array.ino, begin, array.end - begin, false);
   return done;
 }
 

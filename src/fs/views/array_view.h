@@ -9,14 +9,14 @@
 #include <memory>
 
 #include "base/mutex.h"
-#include "fs/views/prefetcher.h"
-#include "fs/nodes/slice.h"
 #include "fs/context/inode_attributes.h"
 #include "fs/context/mount_context.h"
+#include "fs/nodes/slice.h"
 #include "fs/views/array_ahead.h"
 #include "fs/views/array_blocks.h"
 #include "fs/views/change_notifier.h"
 #include "fs/views/filter_control.h"
+#include "fs/views/prefetcher.h"
 
 namespace codecfs::fs {
 

@@ -5,8 +5,8 @@
 
 #include "backends/api/names.h"
 #include "base/log.h"
-#include "fs/nodes/clock.h"
 #include "fs/chunks/array_file.h"
+#include "fs/nodes/clock.h"
 #include "fs/views/array_names.h"
 
 namespace codecfs::fs {
@@ -14,21 +14,21 @@ void ChangeNotifier::chunk_changed(const Node& node, uint64_t number, Ino writte
   const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
   if (!view) return;
   const Variable& facts = *(*view)->facts;
-  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+  for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
     if (shows_arrays(shown->view)) {
       if (shown->view != node.view) array_file_changed(*shown, **view, number);
       continue;
     }
     const uint64_t file = file_of_chunk(shown->view, facts, number);
-    const Result<Ino> ino = mount_.nodes.chunk_ino(*shown, file, grid_of(shown->view, facts).count());
+    const Result<Ino> ino = mount_.tree.nodes.chunk_ino(*shown, file, grid_of(shown->view, facts).count());
     if (!ino) continue;
     former_files_changed(*ino, written_through);
     if (shown->view == node.view) continue;
-    mount_.kernel_pages.await_quiet(*ino);
-    mount_.kernel->content_changed(*ino, true);
-    if (!mount_.absent_chunks.take(*ino)) continue;
-    if (Result<ChunkName> name = name_of_chunk(mount_.nodes, *shown, facts, file))
-      mount_.kernel->names_changed(name->directory, {std::move(name->name)});
+    mount_.kernel.pages.await_quiet(*ino);
+    mount_.kernel.invalidator->content_changed(*ino, true);
+    if (!mount_.kernel.absent_chunks.take(*ino)) continue;
+    if (Result<ChunkName> name = name_of_chunk(mount_.tree.nodes, *shown, facts, file))
+      mount_.kernel.invalidator->names_changed(name->directory, {std::move(name->name)});
   }
 }
 
@@ -36,31 +36,31 @@ void ChangeNotifier::part_changed(const Node& node, ArrayFile::Range data, const
   const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
   if (!view) return;
   const Variable& facts = *(*view)->facts;
-  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+  for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
     if (shown->view == node.view) continue;
     if (shows_arrays(shown->view)) {
       const Ino ino = shown->ino(FileKind::array);
-      mount_.times.set(ino, {}, now());
-      mount_.kernel_pages.await_quiet(ino);
+      mount_.tree.times.set(ino, {}, now());
+      mount_.kernel.pages.await_quiet(ino);
       const Result<ArrayFile> file = ArrayFile::make((*view)->facts, shown->view == View::npy);
-      if (file) mount_.kernel->part_changed(ino, file->header_size() + data.offset, data.size, true);
+      if (file) mount_.kernel.invalidator->part_changed(ino, file->header_size() + data.offset, data.size, true);
       continue;
     }
     std::map<Ino, std::vector<std::string>> names;  // by directory
     for (size_t i = 0; i < chunks.size(); ++i) {
       const uint64_t file = file_of_chunk(shown->view, facts, chunks[i]);
-      const Result<Ino> ino = mount_.nodes.chunk_ino(*shown, file, grid_of(shown->view, facts).count());
+      const Result<Ino> ino = mount_.tree.nodes.chunk_ino(*shown, file, grid_of(shown->view, facts).count());
       if (!ino) return;
-      mount_.times.set(*ino, {}, now());
-      mount_.kernel_pages.await_quiet(*ino);
+      mount_.tree.times.set(*ino, {}, now());
+      mount_.kernel.pages.await_quiet(*ino);
       former_files_changed(*ino);
       // Invalidations keep their order, so waiting for the last one waits for all.
-      mount_.kernel->content_changed(*ino, i + 1 == chunks.size());
-      if (!mount_.absent_chunks.take(*ino)) continue;
-      if (Result<ChunkName> name = name_of_chunk(mount_.nodes, *shown, facts, file))
+      mount_.kernel.invalidator->content_changed(*ino, i + 1 == chunks.size());
+      if (!mount_.kernel.absent_chunks.take(*ino)) continue;
+      if (Result<ChunkName> name = name_of_chunk(mount_.tree.nodes, *shown, facts, file))
         names[name->directory].push_back(std::move(name->name));
     }
-    for (auto& [directory, list] : names) mount_.kernel->names_changed(directory, std::move(list));
+    for (auto& [directory, list] : names) mount_.kernel.invalidator->names_changed(directory, std::move(list));
   }
 }
 
@@ -69,22 +69,22 @@ void ChangeNotifier::shard_changed(const Node& node, uint64_t shard) {
   if (!view || !(*view)->facts->shards) return;
   const Variable& facts = *(*view)->facts;
   const std::vector<ChunkRange> ranges = chunks_of_shard(facts, shard);
-  if (const Result<Ino> own = mount_.nodes.chunk_ino(node, shard, facts.shards->grid.count()))
+  if (const Result<Ino> own = mount_.tree.nodes.chunk_ino(node, shard, facts.shards->grid.count()))
     former_files_changed(*own);
-  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+  for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
     if (shown->view == node.view) continue;
     if (shows_arrays(shown->view)) {
       const Ino ino = shown->ino(FileKind::array);
-      mount_.times.set(ino, {}, now());
-      mount_.kernel_pages.await_quiet(ino);
-      mount_.kernel->content_changed(ino, true);
+      mount_.tree.times.set(ino, {}, now());
+      mount_.kernel.pages.await_quiet(ino);
+      mount_.kernel.invalidator->content_changed(ino, true);
       continue;
     }
     for (const ChunkRange& range : ranges) {
-      const Result<Ino> first = mount_.nodes.chunk_ino(*shown, range.first, facts.grid.count());
+      const Result<Ino> first = mount_.tree.nodes.chunk_ino(*shown, range.first, facts.grid.count());
       if (!first) return;
-      mount_.kernel_pages.await_quiet(*first, range.count);
-      mount_.kernel->contents_changed(*first, range.count, &range == &ranges.back());
+      mount_.kernel.pages.await_quiet(*first, range.count);
+      mount_.kernel.invalidator->contents_changed(*first, range.count, &range == &ranges.back());
       names_in_range_changed(*shown, facts, range, *first);
     }
   }
@@ -96,62 +96,62 @@ void ChangeNotifier::names_in_range_changed(const Node& shown, const Variable& f
                                             Ino first) {
   std::map<Ino, std::vector<std::string>> names;  // by directory
   for (uint64_t i = 0; i < range.count; ++i) {
-    mount_.times.set(first + i, {}, now());
+    mount_.tree.times.set(first + i, {}, now());
     former_files_changed(first + i);
-    const bool was_absent = mount_.absent_chunks.take(first + i);
+    const bool was_absent = mount_.kernel.absent_chunks.take(first + i);
     const Result<ChunkInfo> info = mount_.dataset.source().locate(shown.object, range.first + i);
     if (!was_absent && info && info->stored) continue;
-    if (Result<ChunkName> name = name_of_chunk(mount_.nodes, shown, facts, range.first + i))
+    if (Result<ChunkName> name = name_of_chunk(mount_.tree.nodes, shown, facts, range.first + i))
       names[name->directory].push_back(std::move(name->name));
   }
-  for (auto& [directory, list] : names) mount_.kernel->names_changed(directory, std::move(list));
+  for (auto& [directory, list] : names) mount_.kernel.invalidator->names_changed(directory, std::move(list));
 }
 
 void ChangeNotifier::chunks_changed_outside(const Node& node, const Variable& facts, const ChunkRange& range) {
   constexpr uint64_t kSingly = 64;  // parts of an array's file that are told one by one
   const uint64_t count = facts.grid.count();
-  if (const Result<Ino> first = mount_.nodes.chunk_key(node, range.first, count)) {
-    mount_.cache.drop(*first, range.count);
-    mount_.conversions.drop_forms(*first, range.count);
+  if (const Result<Ino> first = mount_.tree.nodes.chunk_key(node, range.first, count)) {
+    mount_.chunks.cache.drop(*first, range.count);
+    mount_.chunks.conversions.drop_forms(*first, range.count);
   }
   const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
-  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+  for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
     if (shows_arrays(shown->view)) {
       if (!view) continue;
       const Result<ArrayFile> file = ArrayFile::make((*view)->facts, shown->view == View::npy);
       const Ino ino = shown->ino(FileKind::array);
       if (!file || range.count > kSingly) {
-        mount_.kernel->content_changed(ino, false);
+        mount_.kernel.invalidator->content_changed(ino, false);
         continue;
       }
       for (uint64_t i = 0; i < range.count; ++i)
         if (const ArrayFile::Range part = file->range_of_chunk(range.first + i); part.size > 0)
-          mount_.kernel->part_changed(ino, part.offset, part.size, false);
+          mount_.kernel.invalidator->part_changed(ino, part.offset, part.size, false);
       continue;
     }
     const bool is_shard = shows_shards(shown->view, facts);
     const uint64_t file = file_of_chunk(shown->view, facts, range.first);
-    const Result<Ino> first = mount_.nodes.chunk_ino(*shown, file, grid_of(shown->view, facts).count());
-    if (first) mount_.kernel->contents_changed(*first, is_shard ? 1 : range.count, false);
+    const Result<Ino> first = mount_.tree.nodes.chunk_ino(*shown, file, grid_of(shown->view, facts).count());
+    if (first) mount_.kernel.invalidator->contents_changed(*first, is_shard ? 1 : range.count, false);
   }
 }
 
 void ChangeNotifier::metadata_changed(const Node& node, bool wait) {
-  mount_.metadata_given.note_change();
+  mount_.kernel.metadata_given.note_change();
   mount_.dataset.forget(node.object);
   forget_xattrs(node);
   forms_.forget(node);
   forms_.forget_zmetadata();
-  const Ino dataset = mount_.nodes.dataset_of(node);
+  const Ino dataset = mount_.tree.nodes.dataset_of(node);
   const auto tell = [this](Ino ino) { text_changed(ino, false); };
   std::vector<Ino> changed;
-  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+  for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
     for (const NamedFile& file : files_of(*shown))
       if (!shows_arrays(shown->view)) changed.push_back(shown->ino(file.kind));
-    for (const Node* above : mount_.nodes.above(*shown)) {
-      mount_.metadata_given.take(dataset, above->ino(is_zarr3(above->view) ? FileKind::zarr_json : FileKind::zmetadata),
-                                 tell);
-      mount_.metadata_given.take(dataset, above->ino(FileKind::zattrs), tell);  // names its members in NCZarr
+    for (const Node* above : mount_.tree.nodes.above(*shown)) {
+      mount_.kernel.metadata_given.take(
+          dataset, above->ino(is_zarr3(above->view) ? FileKind::zarr_json : FileKind::zmetadata), tell);
+      mount_.kernel.metadata_given.take(dataset, above->ino(FileKind::zattrs), tell);  // names its members in NCZarr
     }
   }
   // Invalidations keep their order, so waiting for the last one waits for all.
@@ -160,35 +160,36 @@ void ChangeNotifier::metadata_changed(const Node& node, bool wait) {
 
 void ChangeNotifier::text_changed(Ino file, bool wait) {
   ++mount_.stats.metadata_notices;
-  mount_.kernel->content_changed(file, wait);
+  mount_.kernel.invalidator->content_changed(file, wait);
 }
 
 void ChangeNotifier::layout_changed(const Node& node, bool wait) {
   if (!mount_.dataset.source().shares_metadata()) return metadata_changed(node, wait);
-  mount_.metadata_given.note_change();
+  mount_.kernel.metadata_given.note_change();
   mount_.dataset.forget_all();
   mount_.xattrs.clear();
   forms_.forget_all();
-  mount_.metadata_given.take_all(mount_.nodes.dataset_of(node), [this](Ino ino) { text_changed(ino, false); });
+  mount_.kernel.metadata_given.take_all(mount_.tree.nodes.dataset_of(node),
+                                        [this](Ino ino) { text_changed(ino, false); });
   metadata_changed(node, wait);
 }
 
 void ChangeNotifier::array_files_changed(const Node& node) {
-  for (const Node* shown : mount_.nodes.in_all_views(node))
-    if (shows_arrays(shown->view)) mount_.kernel->content_changed(shown->ino(FileKind::array), false);
+  for (const Node* shown : mount_.tree.nodes.in_all_views(node))
+    if (shows_arrays(shown->view)) mount_.kernel.invalidator->content_changed(shown->ino(FileKind::array), false);
 }
 
 /// After a re-encoding: invalidates what the kernel and the caches hold of the encoded chunks, and all sizes.
 Result<> ChangeNotifier::chunks_stored_anew(const Node& node) {
   CODECFS_ASSIGN(const VariableViewPtr now, mount_.dataset.variable(node.object));
   const uint64_t count = now->facts->grid.count();
-  CODECFS_ASSIGN(const Ino first_key, mount_.nodes.chunk_key(node, 0, count));
-  mount_.conversions.drop_forms(first_key, count);
-  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+  CODECFS_ASSIGN(const Ino first_key, mount_.tree.nodes.chunk_key(node, 0, count));
+  mount_.chunks.conversions.drop_forms(first_key, count);
+  for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
     if (shows_arrays(shown->view)) continue;
-    CODECFS_ASSIGN(const Ino first, mount_.nodes.chunk_ino(*shown, 0, count));
+    CODECFS_ASSIGN(const Ino first, mount_.tree.nodes.chunk_ino(*shown, 0, count));
     if (!is_encoded(shown->view))
-      mount_.kernel->attributes_changed(first, count, true);
+      mount_.kernel.invalidator->attributes_changed(first, count, true);
     else
       contents_changed(*shown, first, count);
   }
@@ -196,45 +197,47 @@ Result<> ChangeNotifier::chunks_stored_anew(const Node& node) {
 }
 
 Result<> ChangeNotifier::renumber_chunks(const Node& node, uint64_t before, uint64_t now, bool wait) {
-  mount_.write_back.forget(node.object);
-  const std::vector<const Node*> views = mount_.nodes.in_all_views(node);
+  mount_.chunks.write_back.forget(node.object);
+  const std::vector<const Node*> views = mount_.tree.nodes.in_all_views(node);
   std::vector<Ino> first;
   for (const Node* shown : views) {
-    CODECFS_ASSIGN(first.emplace_back(), mount_.nodes.chunk_ino(*shown, 0, before));
+    CODECFS_ASSIGN(first.emplace_back(), mount_.tree.nodes.chunk_ino(*shown, 0, before));
   }
-  CODECFS_TRY(mount_.nodes.renumber_chunks(node, now));
+  CODECFS_TRY(mount_.tree.nodes.renumber_chunks(node, now));
   // With the directory's name the kernel forgets all names in it but those in use; of these it asks us again.
   for (size_t i = 0; i < views.size(); ++i) {
-    mount_.kernel->attributes_changed(first[i], before, false);
-    if (is_zarr3(views[i]->view)) mount_.kernel->name_changed(views[i]->ino(), "c", false);
+    mount_.kernel.invalidator->attributes_changed(first[i], before, false);
+    if (is_zarr3(views[i]->view)) mount_.kernel.invalidator->name_changed(views[i]->ino(), "c", false);
     if (!views[i]->is_root())
-      mount_.kernel->name_changed(views[i]->parent, std::string(node.name()), wait && views[i]->view == node.view);
+      mount_.kernel.invalidator->name_changed(views[i]->parent, std::string(node.name()),
+                                              wait && views[i]->view == node.view);
   }
   return {};
 }
 
 void ChangeNotifier::member_changed(const Node& directory, std::string_view name, bool wait) {
-  if (directory.view == View::npy) mount_.kernel->name_changed(directory.ino(), with_suffix(name, kNpySuffix), wait);
-  mount_.kernel->name_changed(directory.ino(), std::string(name), wait);
+  if (directory.view == View::npy)
+    mount_.kernel.invalidator->name_changed(directory.ino(), with_suffix(name, kNpySuffix), wait);
+  mount_.kernel.invalidator->name_changed(directory.ino(), std::string(name), wait);
 }
 
 /// Tells the kernel that the file of an inode number is gone.
 void ChangeNotifier::file_gone(Ino ino, bool wait) {
-  const Result<Place> place = mount_.nodes.at(ino);
+  const Result<Place> place = mount_.tree.nodes.at(ino);
   if (!place) return;
   if (place->file == FileKind::chunk) return chunk_gone(*place->node, place->chunk, wait);
-  mount_.kernel->name_changed(place->node->ino(), std::string(name_of(place->file)), wait);
+  mount_.kernel.invalidator->name_changed(place->node->ino(), std::string(name_of(place->file)), wait);
 }
 
 void ChangeNotifier::chunk_gone(const Node& node, uint64_t number, bool wait) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
   if (!view) return;
-  if (Result<ChunkName> name = name_of_chunk(mount_.nodes, node, *(*view)->facts, number))
-    mount_.kernel->name_changed(name->directory, std::move(name->name), wait);
+  if (Result<ChunkName> name = name_of_chunk(mount_.tree.nodes, node, *(*view)->facts, number))
+    mount_.kernel.invalidator->name_changed(name->directory, std::move(name->name), wait);
 }
 
 void ChangeNotifier::forget_xattrs(const Node& node) {
-  for (const Node* shown : mount_.nodes.in_all_views(node)) {
+  for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
     mount_.xattrs.erase(shown->ino());
     mount_.xattrs.erase(shown->ino(FileKind::array));
   }
@@ -242,29 +245,30 @@ void ChangeNotifier::forget_xattrs(const Node& node) {
 
 /// Whether a metadata file is open for writing, or its content has just changed.
 bool ChangeNotifier::is_in_motion(Ino ino) {
-  return mount_.staged_files.find(ino) != nullptr || mount_.metadata_given.is_changing();
+  return mount_.tree.staged_files.find(ino) != nullptr || mount_.kernel.metadata_given.is_changing();
 }
 
 /// The same of all chunks of a view of a variable.
 void ChangeNotifier::contents_changed(const Node& shown, Ino first, uint64_t count) {
-  mount_.conversions.drop(shown.ino());  // all that are absent
-  mount_.kernel_pages.await_quiet(first, count);
-  mount_.kernel->contents_changed(first, count, true);
+  mount_.chunks.conversions.drop(shown.ino());  // all that are absent
+  mount_.kernel.pages.await_quiet(first, count);
+  mount_.kernel.invalidator->contents_changed(first, count, true);
 }
 
 /// Files that were opened before they were renamed to this chunk have pages of their own in the kernel.
 void ChangeNotifier::former_files_changed(Ino chunk, Ino written_through) {
-  for (const Ino former : mount_.scratch.former_inos(chunk))
-    if (former != written_through) mount_.kernel->content_changed(former, true);
+  for (const Ino former : mount_.tree.scratch.former_inos(chunk))
+    if (former != written_through) mount_.kernel.invalidator->content_changed(former, true);
 }
 
 void ChangeNotifier::array_file_changed(const Node& shown, const VariableView& view, uint64_t chunk) {
   const Result<ArrayFile> file = ArrayFile::make(view.facts, shown.view == View::npy);
   if (!file) return;
   const ArrayFile::Range range = file->range_of_chunk(chunk);
-  mount_.times.set(shown.ino(FileKind::array), {}, now());
-  mount_.kernel_pages.await_quiet(shown.ino(FileKind::array));
-  if (range.size > 0) mount_.kernel->part_changed(shown.ino(FileKind::array), range.offset, range.size, true);
+  mount_.tree.times.set(shown.ino(FileKind::array), {}, now());
+  mount_.kernel.pages.await_quiet(shown.ino(FileKind::array));
+  if (range.size > 0)
+    mount_.kernel.invalidator->part_changed(shown.ino(FileKind::array), range.offset, range.size, true);
 }
 
 ChangedNames::~ChangedNames() {
@@ -284,23 +288,23 @@ ChangedNames::~ChangedNames() {
 void ChangedNames::tell_of_chunk(const Node& variable, uint64_t number) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(variable.object);
   if (!view) return;
-  for (const Node* shown : mount_.nodes.in_all_views(variable))
+  for (const Node* shown : mount_.tree.nodes.in_all_views(variable))
     if (shown->view != variable.view && !shows_arrays(shown->view))
       notifier_.chunk_gone(*shown, file_of_chunk(shown->view, *(*view)->facts, number), true);
 }
 
 void ChangedNames::tell_of_name(const Node& directory, std::string_view name) {
-  for (const Node* shown : mount_.nodes.in_all_views(directory))
+  for (const Node* shown : mount_.tree.nodes.in_all_views(directory))
     if (shown->view != directory.view) notifier_.member_changed(*shown, name, true);
 }
 
 void ChangedNames::add_chunk(const Node& variable, uint64_t number) {
-  mount_.times.set(variable.ino(), {}, now());
+  mount_.tree.times.set(variable.ino(), {}, now());
   chunks_.emplace_back(&variable, number);
 }
 
 void ChangedNames::add(const Node& directory, std::string_view name) {
-  mount_.times.set(directory.ino(), {}, now());
+  mount_.tree.times.set(directory.ino(), {}, now());
   names_.emplace_back(&directory, name);
 }
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "fs/nodes/chunk_names.h"
-#include "fs/context/mount_context.h"
 #include "fs/chunks/array_file.h"
+#include "fs/context/mount_context.h"
+#include "fs/nodes/chunk_names.h"
 #include "fs/views/encoded_forms.h"
 
 namespace codecfs::fs {

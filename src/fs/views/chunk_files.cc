@@ -13,11 +13,11 @@ namespace codecfs::fs {
 Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
   const Variable& variable = *view->facts;
   if (shows_shards(node.view, variable)) return encoded_.shard_attributes(node, variable, number);
-  if (mount_.overlay.is_unlinked(node, number)) return not_there();
+  if (mount_.tree.overlay.is_unlinked(node, number)) return not_there();
   if (is_encoded(node.view)) return encoded_.attributes(node, view, number);
-  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, number, variable.grid.count()));
-  CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(node, number, variable.grid.count()));
-  if (const std::optional<uint64_t> size = mount_.write_back.size(key)) {
+  CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.chunk_ino(node, number, variable.grid.count()));
+  CODECFS_ASSIGN(const Ino key, mount_.tree.nodes.chunk_key(node, number, variable.grid.count()));
+  if (const std::optional<uint64_t> size = mount_.chunks.write_back.size(key)) {
     struct stat status = inodes_.make(node, ino, S_IFREG, *size);
     status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
     return status;
@@ -32,7 +32,7 @@ Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewP
     size = *variable.chunk_bytes;
   } else if (!variable.unreadable) {
     // Only decoding tells the size.
-    CODECFS_ASSIGN(const ChunkPtr chunk, mount_.decoder.decoded({key, node.object, number, view}));
+    CODECFS_ASSIGN(const ChunkPtr chunk, mount_.chunks.decoder.decoded({key, node.object, number, view}));
     size = chunk->size();
   }
   struct stat status = inodes_.make(node, ino, S_IFREG, size);
@@ -47,9 +47,9 @@ Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewP
 
 std::optional<struct stat> ChunkFiles::known(const Node& node, const VariableView& view, uint64_t number) {
   const Variable& variable = *view.facts;
-  const Result<Ino> ino = mount_.nodes.chunk_ino(node, number, grid_of(node.view, variable).count());
+  const Result<Ino> ino = mount_.tree.nodes.chunk_ino(node, number, grid_of(node.view, variable).count());
   if (!ino) return std::nullopt;
-  mount_.shows_unfound = true;
+  mount_.kernel.shows_unfound = true;
   const uint64_t size = is_encoded(node.view) ? 1 : variable.chunk_bytes.value_or(1);
   struct stat status = inodes_.make(node, *ino, S_IFREG, size);
   status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
@@ -83,11 +83,11 @@ Result<> ChunkFiles::put(const Node& node, const ChunkPlace& chunk, Bytes bytes,
     CODECFS_TRY(encoded_.put(node, chunk, bytes, cancelled));
   } else {
     CODECFS_TRY(filters_.apply_rules(chunk, cancelled));
-    CODECFS_TRY(mount_.write_back.replace(chunk, bytes));
+    CODECFS_TRY(mount_.chunks.write_back.replace(chunk, bytes));
   }
-  mount_.overlay.forget_unlinked(node, chunk.number);
-  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
-  mount_.times.set(ino, {}, now());
+  mount_.tree.overlay.forget_unlinked(node, chunk.number);
+  CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
+  mount_.tree.times.set(ino, {}, now());
   notifier_.chunk_changed(node, chunk.number);
   return {};
 }

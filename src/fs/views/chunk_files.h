@@ -7,10 +7,10 @@
 #include <optional>
 #include <string_view>
 
-#include "fs/views/coherence_monitor.h"
 #include "fs/context/inode_attributes.h"
 #include "fs/context/mount_context.h"
 #include "fs/views/change_notifier.h"
+#include "fs/views/coherence_monitor.h"
 #include "fs/views/encoded_view.h"
 #include "fs/views/filter_control.h"
 

@@ -21,21 +21,21 @@ bool have_same_chunks(const Variable& one, const Variable& other) {
 }  // namespace
 
 bool CoherenceMonitor::may_change_outside(Ino ino) const {
-  const Result<Place> place = mount_.nodes.at(ino);
+  const Result<Place> place = mount_.tree.nodes.at(ino);
   if (!place) return true;
   const Node& node = *place->node;
   if (node.kind == NodeKind::folder || node.kind == NodeKind::file) return true;
-  if (mount_.coherent) return node.kind != NodeKind::control && node.kind != NodeKind::views;
+  if (mount_.options.coherent) return node.kind != NodeKind::control && node.kind != NodeKind::views;
   if (place->file != FileKind::itself || node.is_root()) return false;
-  const Result<Place> parent = mount_.nodes.at(node.parent);
+  const Result<Place> parent = mount_.tree.nodes.at(node.parent);
   return parent && parent->node->kind == NodeKind::folder;
 }
 
 Result<Place> CoherenceMonitor::current_place_of(Ino ino) {
-  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
-  if (!mount_.coherent) return place;
+  CODECFS_ASSIGN(const Place place, mount_.tree.place_of(ino));
+  if (!mount_.options.coherent) return place;
   look_outside(*place.node);
-  return mount_.place_of(ino);  // the chunk may be another one now
+  return mount_.tree.place_of(ino);  // the chunk may be another one now
 }
 
 bool CoherenceMonitor::is_due(ObjectId object) {
@@ -52,14 +52,14 @@ void CoherenceMonitor::note_numbering(ObjectId variable, VariablePtr facts) {
 }
 
 void CoherenceMonitor::note_removed(const ChunkPlace& chunk) {
-  if (!mount_.coherent) return;
+  if (!mount_.options.coherent) return;
   const Result<ChunkInfo> info = mount_.dataset.source().locate(chunk.object, chunk.number);
   const LockGuard lock(gone_mutex_);
   if (info && !info->stored) gone_.insert(chunk.key);
 }
 
 bool CoherenceMonitor::is_removed(const Node& node, uint64_t number, Ino key) {
-  if (!mount_.write_back.removed(key)) return false;
+  if (!mount_.chunks.write_back.removed(key)) return false;
   {
     const LockGuard lock(gone_mutex_);
     if (!gone_.contains(key)) return true;
@@ -67,15 +67,15 @@ bool CoherenceMonitor::is_removed(const Node& node, uint64_t number, Ino key) {
   const Result<ChunkInfo> info = mount_.dataset.source().locate(node.object, number);
   if (!info) return false;  // a look-up returns the error
   if (!info->stored) return true;
-  mount_.write_back.forget_removed({key, node.object, number, nullptr});
+  mount_.chunks.write_back.forget_removed({key, node.object, number, nullptr});
   const LockGuard lock(gone_mutex_);
   gone_.erase(key);
   return false;
 }
 
 WriteBack::Changes CoherenceMonitor::changes_of(const Node& node) {
-  WriteBack::Changes changes = mount_.write_back.changes(node.object);
-  if (!mount_.coherent) return changes;
+  WriteBack::Changes changes = mount_.chunks.write_back.changes(node.object);
+  if (!mount_.options.coherent) return changes;
   std::erase_if(changes.removed, [&](uint64_t number) {
     const Result<ChunkPlace> chunk = mount_.chunk_place(node, number);
     return chunk && !is_removed(node, number, chunk->key);
@@ -85,30 +85,30 @@ WriteBack::Changes CoherenceMonitor::changes_of(const Node& node) {
 
 Result<> CoherenceMonitor::array_opened(const Node& node, const VariableView& variable) {
   const uint64_t count = variable.facts->grid.count();
-  CODECFS_ASSIGN(const Ino first, mount_.nodes.chunk_key(node, 0, count));
-  mount_.cache.drop(first, count);
+  CODECFS_ASSIGN(const Ino first, mount_.tree.nodes.chunk_key(node, 0, count));
+  mount_.chunks.cache.drop(first, count);
   return {};
 }
 
 void CoherenceMonitor::chunk_opened(const ChunkPlace& chunk) {
-  if (mount_.write_back.size(chunk.key)) return;
-  mount_.cache.drop(chunk.key);
-  mount_.conversions.drop_forms(chunk.key);
+  if (mount_.chunks.write_back.size(chunk.key)) return;
+  mount_.chunks.cache.drop(chunk.key);
+  mount_.chunks.conversions.drop_forms(chunk.key);
 }
 
 void CoherenceMonitor::chunk_changed_outside(const ChunkPlace& chunk) {
-  const Result<Place> place = mount_.nodes.at(chunk.key);
+  const Result<Place> place = mount_.tree.nodes.at(chunk.key);
   if (!place || !chunk.variable) return;
   const Variable& facts = *chunk.variable->facts;
   const std::vector<ChunkRange> ranges =
       facts.shards ? chunks_of_shard(facts, file_of_chunk(View::encoded3, facts, chunk.number))
                    : std::vector<ChunkRange>{{chunk.number, 1}};
-  mount_.write_back.note_changed_outside();
+  mount_.chunks.write_back.note_changed_outside();
   for (const ChunkRange& range : ranges) notifier_.chunks_changed_outside(*place->node, facts, range);
 }
 
 void CoherenceMonitor::look_outside(const Node& node) {
-  if (!mount_.coherent || (node.kind != NodeKind::group && node.kind != NodeKind::variable)) return;
+  if (!mount_.options.coherent || (node.kind != NodeKind::group && node.kind != NodeKind::variable)) return;
   if (!is_due(node.object)) return;
   if (node.kind == NodeKind::variable) return look_at_variable(node);
   if (!mount_.dataset.source().changed_outside(node.object)) return;
@@ -119,7 +119,7 @@ void CoherenceMonitor::look_outside(const Node& node) {
 
 void CoherenceMonitor::look_at_variable(const Node& node) {
   // An edited variable keeps its shape until the edits are stored, as they are of this shape.
-  const std::optional<WriteBack::Pause> pause = mount_.write_back.try_pause(node.object);
+  const std::optional<WriteBack::Pause> pause = mount_.chunks.write_back.try_pause(node.object);
   if (!pause || is_open_for_writing(node.object) || !mount_.dataset.source().changed_outside(node.object)) return;
   const VariableViewPtr known = mount_.dataset.known(node.object);
   const auto looked_at = looked_at_.get(node.object);
@@ -129,8 +129,8 @@ void CoherenceMonitor::look_at_variable(const Node& node) {
   forms_.forget(node);
   forms_.forget_zmetadata();
   notifier_.array_files_changed(node);
-  mount_.cache.drop(node.key());  // the fill
-  for (const Node* shown : mount_.nodes.in_all_views(node)) mount_.conversions.drop(shown->ino());
+  mount_.chunks.cache.drop(node.key());  // the fill
+  for (const Node* shown : mount_.tree.nodes.in_all_views(node)) mount_.chunks.conversions.drop(shown->ino());
   const Result<VariableViewPtr> after = mount_.dataset.variable(node.object);
   if (!after) return;  // gone or damaged: the next request for it fails
   const VariablePtr facts = (*after)->facts;
@@ -139,19 +139,19 @@ void CoherenceMonitor::look_at_variable(const Node& node) {
   const uint64_t count = facts->grid.count();
   const uint64_t old_count = before->grid.count();
   std::vector<Ino> first;
-  for (const Node* shown : mount_.nodes.in_all_views(node)) {
-    const Result<Ino> ino = mount_.nodes.chunk_ino(*shown, 0, old_count);
+  for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
+    const Result<Ino> ino = mount_.tree.nodes.chunk_ino(*shown, 0, old_count);
     if (ino) first.push_back(*ino);
   }
   if (const Result<> renumbered = notifier_.renumber_chunks(node, old_count, count, false); !renumbered)
     log::error("{}: {}", node.path, renumbered.error().reason);
   // A program that has one of them open gets ESTALE, and not what the kernel remembers of it.
-  for (const Ino ino : first) mount_.kernel->contents_changed(ino, old_count, false);
+  for (const Ino ino : first) mount_.kernel.invalidator->contents_changed(ino, old_count, false);
 }
 
 bool CoherenceMonitor::is_open_for_writing(ObjectId variable) {
-  return std::ranges::any_of(mount_.write_back.open_writers(), [&](ChunkKey key) {
-    const Result<Place> place = mount_.place_of(key);
+  return std::ranges::any_of(mount_.chunks.write_back.open_writers(), [&](ChunkKey key) {
+    const Result<Place> place = mount_.tree.place_of(key);
     return place && place->node->object == variable;
   });
 }

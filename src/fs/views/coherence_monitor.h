@@ -20,7 +20,7 @@ class CoherenceMonitor {
 
   /// Whether other programs may change its attributes or content.
   [[nodiscard]] bool may_change_outside(Ino ino) const;
-  /// As MountContext::place_of(), after a check for changes by other programs.
+  /// As Tree::place_of(), after a check for changes by other programs.
   Result<Place> current_place_of(Ino ino);
   /// Whether the last check of the object was long enough ago; if so, records a check now.
   bool is_due(ObjectId object);

@@ -21,7 +21,7 @@ Result<EncodedFormPtr> EncodedForms::of(const Node& node) {
   const Ino key = conversion_key(node.view, node.key());
   if (EncodedFormPtr known = forms_.get(key)) return known;
   const uint64_t changes = mount_.dataset.changes();
-  CODECFS_ASSIGN(const Place now, mount_.nodes.at(node.ino()));  // it may have been moved
+  CODECFS_ASSIGN(const Place now, mount_.tree.nodes.at(node.ino()));  // it may have been moved
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
   EncodedForm made = make(node.view, now.node->path, *view->facts);
   made.stored_codecs = view->codecs;
@@ -47,7 +47,7 @@ Result<Text> EncodedForms::zarr_json_of_group(const Node& node) {
   const uint64_t changes = mount_.dataset.changes();
   Result<std::vector<Attribute>> attributes = mount_.dataset.source().group_attributes(node.object);
   if (!attributes && !is_unreadable(attributes.error().code)) return pass_on(attributes);
-  if (!mount_.consolidates_groups && !node.is_root())
+  if (!mount_.options.consolidates_groups && !node.is_root())
     return std::make_shared<const std::string>(file_text(zarr3_group_json(attributes)));
   CODECFS_ASSIGN(const std::string below,
                  mount_.dataset.consolidate3(node.object, [&](const std::string& path, const Variable& variable) {
@@ -87,9 +87,9 @@ filters::Zarr3Chain EncodedForms::chain_of(View view, const Variable& facts,
   if (is_zarr3(view)) {
     filters::Zarr3Chain chain = filters::zarr3_chain(stages, shape, facts.object_codec);
     const bool is_shown = filters::is_portable(chain.stages) && chain.stages.empty() == stages.empty();
-    return mount_.portable && !is_shown ? filters::portable_chain(stages, shape) : chain;
+    return mount_.options.portable && !is_shown ? filters::portable_chain(stages, shape) : chain;
   }
-  const auto readers = mount_.for_netcdf ? filters::ZarrReaders::netcdf : filters::ZarrReaders::numcodecs;
+  const auto readers = mount_.options.for_netcdf ? filters::ZarrReaders::netcdf : filters::ZarrReaders::numcodecs;
   filters::ZarrChain chain = filters::zarr_chain(stages, shape, readers);
   chain.stages = filters::for_zarr2(std::move(chain.stages), facts.type.size);
   return {std::move(chain), {}};
@@ -106,7 +106,7 @@ Result<> EncodedForms::check_ruled(View view, const std::string& path, const Var
   }
   const EncodedForm form = make(view, path, facts);
   if (form.unusable) return fail(EINVAL, "{}: {}", path, form.unusable->reason);
-  if (mount_.portable || form.chain.size() == wanted->size()) return {};
+  if (mount_.options.portable || form.chain.size() == wanted->size()) return {};
   return check_crossing(view, path, facts, *wanted);
 }
 
@@ -117,9 +117,9 @@ Result<> EncodedForms::check_crossing(View view, const std::string& path, const 
     if (!chain_of(view, facts, std::span(&stage, 1)).stages.empty()) continue;
     const filters::FilterPtr filter = filters::find_for(stage);
     const std::string name = filter != nullptr ? filter->name : fmt::format("filter {}", stage.id);
-    const char* const readers = is_zarr3(view)      ? "readers of Zarr v3"
-                                : mount_.for_netcdf ? "readers of NCZarr"
-                                                    : "readers of Zarr v2";
+    const char* const readers = is_zarr3(view)              ? "readers of Zarr v3"
+                                : mount_.options.for_netcdf ? "readers of NCZarr"
+                                                            : "readers of Zarr v2";
     return fail(EOPNOTSUPP, "{}: {} has no codec for its elements that {} have", path, name, readers);
   }
   return fail(EOPNOTSUPP, "{}: its filters have no codecs in Zarr in this order", path);
@@ -135,12 +135,12 @@ EncodedForm EncodedForms::make(View view, const std::string& path, const Variabl
   const filters::ChunkShape shape = filters::shape_of_chunk(facts);
   EncodedForm form;
   filters::Zarr3Chain shown = chain_of(view, facts, facts.filters);
-  if (mount_.for_hdf5) (void)filters::leave_out_for_hdf5(shown, shape);
+  if (mount_.options.for_hdf5) (void)filters::leave_out_for_hdf5(shown, shape);
   form.as_stored = shown.same_bytes;
   // Shards are shown as they are stored, also while a rule of the mount waits to be applied.
   const bool is_ruled = !shows_shards(view, facts);
-  const Node* node = mount_.nodes.find(path);
-  if (is_ruled && (node == nullptr || !mount_.overlay.state_of(*node).rule_applied)) {
+  const Node* node = mount_.tree.nodes.find(path);
+  if (is_ruled && (node == nullptr || !mount_.tree.overlay.state_of(*node).rule_applied)) {
     if (const auto wanted = rules_.pipeline_for(path, facts)) {
       filters::Zarr3Chain ruled = chain_of(view, facts, *wanted);
       if (!are_equal(ruled.stages, shown.stages)) {
@@ -150,7 +150,7 @@ EncodedForm EncodedForms::make(View view, const std::string& path, const Variabl
     }
   }
   if (node != nullptr) {
-    if (auto written = mount_.overlay.state_of(*node).codecs; written && written->is_zarr3 == is_zarr3(view)) {
+    if (auto written = mount_.tree.overlay.state_of(*node).codecs; written && written->is_zarr3 == is_zarr3(view)) {
       form.as_stored = false;
       shown.stages = std::move(written->chain);
     }

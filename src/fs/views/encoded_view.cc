@@ -21,16 +21,16 @@ bool is_for_readers(Source& source, const ChunkPlace& chunk, Bytes encoded) {
 
 Result<struct stat> EncodedView::attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
   const uint64_t count = view->facts->grid.count();
-  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, number, count));
-  CODECFS_ASSIGN(const Ino key, mount_.nodes.chunk_key(node, number, count));
+  CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.chunk_ino(node, number, count));
+  CODECFS_ASSIGN(const Ino key, mount_.tree.nodes.chunk_key(node, number, count));
   const auto attributes_of = [&](uint64_t size) {
     struct stat status = inodes_.make(node, ino, S_IFREG, size);
     status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
     return status;
   };
-  if (const std::shared_ptr<StagedFile> staged = mount_.staged_files.find(ino))
+  if (const std::shared_ptr<StagedFile> staged = mount_.tree.staged_files.find(ino))
     if (const std::optional<uint64_t> size = staged->shown_size()) return attributes_of(*size);
-  if (!mount_.write_back.size(key)) {
+  if (!mount_.chunks.write_back.size(key)) {
     if (coherence_.is_removed(node, number, key)) return std::unexpected(Error{ENOENT, {}});
     CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
     CODECFS_ASSIGN(const ChunkInfo info, mount_.dataset.source().locate(node.object, number));
@@ -52,7 +52,7 @@ Result<ChunkPtr> EncodedView::content(const Node& node, const ChunkPlace& chunk)
     return std::make_shared<const Buffer>(std::move(bytes));
   }
   CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
-  if (const auto edited = mount_.write_back.content(chunk.key)) {
+  if (const auto edited = mount_.chunks.write_back.content(chunk.key)) {
     if (form->as_stored && edited->encoded != nullptr) return file_of(*form, edited->encoded);
   } else if (form->as_stored) {
     Result<ChunkPtr> stored = passed_on(chunk, *form);
@@ -65,7 +65,7 @@ Result<ChunkPtr> EncodedView::content(const Node& node, const ChunkPlace& chunk)
 /// The size of a chunk's file, if its bytes are those that are stored.
 std::optional<uint64_t> EncodedView::passed_bytes(const Node& node, const ChunkPlace& chunk) {
   const Result<EncodedFormPtr> form = forms_.of(node);
-  if (!form || !(*form)->as_stored || mount_.write_back.size(chunk.key)) return std::nullopt;
+  if (!form || !(*form)->as_stored || mount_.chunks.write_back.size(chunk.key)) return std::nullopt;
   const auto stored = mount_.dataset.source().stored_bytes(chunk.object, chunk.number).value_or(std::nullopt);
   if (!stored) return std::nullopt;
   return (*form)->file_size(*stored);
@@ -73,7 +73,7 @@ std::optional<uint64_t> EncodedView::passed_bytes(const Node& node, const ChunkP
 
 Result<std::optional<UniqueFd>> EncodedView::open_passed(const Node& node, const ChunkPlace& chunk) {
   CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
-  if (!form->as_stored || form->gzip_size || mount_.write_back.size(chunk.key)) return std::nullopt;
+  if (!form->as_stored || form->gzip_size || mount_.chunks.write_back.size(chunk.key)) return std::nullopt;
   return mount_.dataset.source().open_stored(chunk.object, chunk.number);
 }
 
@@ -98,10 +98,10 @@ Result<> EncodedView::put(const Node& node, const ChunkPlace& place, Bytes bytes
     if (stored && is_for_readers(mount_.dataset.source(), chunk, stored->bytes()))
       encoded = std::make_shared<const Buffer>(*std::move(stored));
   }
-  CODECFS_TRY(mount_.write_back.replace(chunk, decoded->bytes(), std::move(encoded)));
-  CODECFS_ASSIGN(const Ino ino, mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
-  mount_.conversions.drop_forms(chunk.key);
-  mount_.times.set(ino, {}, now());
+  CODECFS_TRY(mount_.chunks.write_back.replace(chunk, decoded->bytes(), std::move(encoded)));
+  CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count()));
+  mount_.chunks.conversions.drop_forms(chunk.key);
+  mount_.tree.times.set(ino, {}, now());
   return {};
 }
 
@@ -109,14 +109,14 @@ ChunkPtr EncodedView::fetch(const Node& node, const ChunkPlace& chunk) {
   const Variable& facts = *chunk.variable->facts;
   const Result<EncodedFormPtr> form = forms_.of(node);
   const Result<ChunkInfo> info = mount_.dataset.source().locate(chunk.object, chunk.number);
-  if (!form || !info || !info->stored || mount_.write_back.size(chunk.key)) return nullptr;
+  if (!form || !info || !info->stored || mount_.chunks.write_back.size(chunk.key)) return nullptr;
   if ((*form)->as_stored) {
     const Result<ChunkPtr> passed = passed_on(chunk, **form);
     if (!passed || *passed != nullptr) return passed.value_or(nullptr);
   }
   if ((*form)->unusable || facts.unreadable) return nullptr;
-  return mount_.conversions.fetch(conversion_key(node.view, chunk.key), ChunkDecoder::decoding_bytes(facts),
-                                  [&] { return convert(chunk, **form); });
+  return mount_.chunks.conversions.fetch(conversion_key(node.view, chunk.key), ChunkDecoder::decoding_bytes(facts),
+                                         [&] { return convert(chunk, **form); });
 }
 
 /// The bytes of a chunk as they are stored; null if its file holds other bytes. ENOENT if it is not stored.
@@ -146,7 +146,7 @@ Result<ChunkPtr> EncodedView::converted(const Node& node, const ChunkPlace& chun
     CODECFS_ASSIGN(filters::EncodedChunk done, form.pipeline->encode(bytes));
     return std::move(done.bytes);
   };
-  if (const auto edited = mount_.write_back.content(chunk.key)) {
+  if (const auto edited = mount_.chunks.write_back.content(chunk.key)) {
     // The whole chunk, as it will be stored at close.
     CODECFS_ASSIGN(Buffer bytes, encode(edited->bytes->bytes()));
     return std::make_shared<const Buffer>(std::move(bytes));
@@ -154,7 +154,7 @@ Result<ChunkPtr> EncodedView::converted(const Node& node, const ChunkPlace& chun
   CODECFS_ASSIGN(const ChunkInfo info, mount_.dataset.source().locate(chunk.object, chunk.number));
   // All absent chunks of a variable share one conversion, cached under the inode number of its directory.
   const ChunkKey key = info.stored ? conversion_key(node.view, chunk.key) : node.ino();
-  return mount_.conversions.get(key, ChunkDecoder::decoding_bytes(facts), [&]() -> Result<Buffer> {
+  return mount_.chunks.conversions.get(key, ChunkDecoder::decoding_bytes(facts), [&]() -> Result<Buffer> {
     if (info.stored) return convert(chunk, form);
     CODECFS_ASSIGN(const Buffer fill, make_fill_chunk(facts));
     return encode(fill.bytes());
@@ -163,7 +163,7 @@ Result<ChunkPtr> EncodedView::converted(const Node& node, const ChunkPlace& chun
 
 /// The decoded chunk is not cached, because only this conversion uses it.
 Result<Buffer> EncodedView::convert(const ChunkPlace& chunk, const EncodedForm& form) {
-  CODECFS_ASSIGN(const Buffer bytes, mount_.decoder.decode(chunk));
+  CODECFS_ASSIGN(const Buffer bytes, mount_.chunks.decoder.decode(chunk));
   CODECFS_ASSIGN(filters::EncodedChunk done, form.pipeline->encode(bytes.bytes()));
   return std::move(done.bytes);
 }

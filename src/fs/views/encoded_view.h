@@ -14,9 +14,9 @@
 #include <memory>
 #include <optional>
 
-#include "fs/views/coherence_monitor.h"
 #include "fs/context/inode_attributes.h"
 #include "fs/context/mount_context.h"
+#include "fs/views/coherence_monitor.h"
 #include "fs/views/encoded_forms.h"
 #include "fs/views/filter_control.h"
 

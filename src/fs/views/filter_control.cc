@@ -125,9 +125,9 @@ Result<std::vector<FilterStage>> FilterControl::parse_codecs(const Node& node, s
 }
 
 Result<> FilterControl::apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled) {
-  if (mount_.rules.empty()) return {};
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(chunk.key));
-  if (mount_.overlay.state_of(*place.node).rule_applied) return {};
+  if (mount_.options.rules.empty()) return {};
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(chunk.key));
+  if (mount_.tree.overlay.state_of(*place.node).rule_applied) return {};
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(place.node->object));
   const auto chain = rules_.pipeline_for(place.node->path, *view->facts);
   if (chain) {
@@ -137,7 +137,7 @@ Result<> FilterControl::apply_rules(const ChunkPlace& chunk, const Cancelled& ca
     if (!applied && tried.has_refused() && RecodingPolicy::current() == DuringRecoding::hold) return {};
     CODECFS_TRY(applied);
   }
-  mount_.overlay.note_rule_applied(*place.node);
+  mount_.tree.overlay.note_rule_applied(*place.node);
   return {};
 }
 
@@ -160,8 +160,8 @@ Result<> FilterControl::set_stored(const Node& node, std::string_view spec, cons
 
 Result<> FilterControl::keep_chain(const Node& node, const Cancelled& cancelled) {
   CODECFS_TRY(encode_masked_chunks(node, cancelled));
-  if (mount_.rules.empty() || mount_.overlay.state_of(node).rule_applied) return {};
-  mount_.overlay.note_rule_applied(node);
+  if (mount_.options.rules.empty() || mount_.tree.overlay.state_of(node).rule_applied) return {};
+  mount_.tree.overlay.note_rule_applied(node);
   notifier_.metadata_changed(node);
   return notifier_.chunks_stored_anew(node);
 }
@@ -183,7 +183,7 @@ Result<> FilterControl::encode_masked_chunks(const Node& node, const Cancelled& 
   if (!is_needed) return {};
   CODECFS_ASSIGN(Recodings::Turn turn, begin_turn(node));
   CODECFS_TRY(source.begin_writing_to(node.object));
-  CODECFS_ASSIGN(const WriteBack::Recoding recoding, mount_.write_back.begin_recoding(node.object, true));
+  CODECFS_ASSIGN(const WriteBack::Recoding recoding, mount_.chunks.write_back.begin_recoding(node.object, true));
   Progress progress;
   const Result<> done =
       store_anew(node, turn, progress, cancelled, [&] { return source.encode_masked_chunks(node.object, progress); });
@@ -191,7 +191,7 @@ Result<> FilterControl::encode_masked_chunks(const Node& node, const Cancelled& 
     return fail(EINTR, "{}: cancelled; the chunks that were not reached are as before", node.path);
   CODECFS_TRY(done);
   CODECFS_TRY(notifier_.chunks_stored_anew(node));
-  return mount_.write_back.commit();
+  return mount_.chunks.write_back.commit();
 }
 
 Result<> FilterControl::check_text(const Node& node, bool is_spec, std::string_view text) {
@@ -229,7 +229,7 @@ Result<> FilterControl::remove_special(const Node& node, std::string_view name, 
 }
 
 void FilterControl::remove_default_chain(const Node& group) {
-  mount_.overlay.change(group, [](DirectoryState& state) { state.chain.reset(); });
+  mount_.tree.overlay.change(group, [](DirectoryState& state) { state.chain.reset(); });
   mount_.dataset.forget(group.object);  // as in set_default_chain()
   notifier_.forget_xattrs(group);
 }
@@ -242,14 +242,14 @@ Result<> FilterControl::set_default_chain(const Node& group, std::string_view na
     CODECFS_ASSIGN(chain, parse_codecs(group, value, nullptr));
   }
   CODECFS_TRY(check_new(group.path, chain, 0));
-  mount_.overlay.change(group, [&](DirectoryState& state) { state.chain = std::move(chain); });
+  mount_.tree.overlay.change(group, [&](DirectoryState& state) { state.chain = std::move(chain); });
   mount_.dataset.forget(group.object);  // attributes that are being made of the state before are not kept
   notifier_.forget_xattrs(group);
   return {};
 }
 
 bool FilterControl::is_overruled(const Node& node) {
-  if (mount_.rules.empty() || !mount_.overlay.state_of(node).fresh) return false;
+  if (mount_.options.rules.empty() || !mount_.tree.overlay.state_of(node).fresh) return false;
   const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
   return view && rules_.pipeline_for(node.path, *(*view)->facts).has_value();
 }
@@ -273,7 +273,7 @@ Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(
   const std::string_view file = name_of(is_zarr3(node.view) ? FileKind::zarr_json : FileKind::zarray);
   if (const Result<> checked = filters::check_new_chain(wanted.filters, wanted.type.size, stored); !checked)
     return fail(checked.error().code, "{}: {}: {}", node.path, file, checked.error().reason);
-  if (mount_.portable && is_zarr3(node.view) && !filters::is_portable(wanted.filters))
+  if (mount_.options.portable && is_zarr3(node.view) && !filters::is_portable(wanted.filters))
     return fail(EINVAL, "{}: {}: with -o portable, chunks have no codecs but gzip, zstd, blosc and crc32c", node.path,
                 file);
   std::vector<FilterStage> codecs = wanted.filters;
@@ -297,7 +297,7 @@ Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(
 }
 
 Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(directory));
   const Node& node = *place.node;
   CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
   const bool is_same = is_zarr3(node.view)
@@ -308,8 +308,8 @@ Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, cons
   CODECFS_ASSIGN(const std::vector<FilterStage> chain, chain_for_codecs(node, wanted, written));
   CODECFS_TRY(set_chain(node, chain, cancelled));
   if (!written) return {};
-  const SharedLock layout(mount_.layout);
-  mount_.overlay.change(node, [&](DirectoryState& state) { state.codecs = std::move(written); });
+  const SharedLock layout(mount_.tree.layout);
+  mount_.tree.overlay.change(node, [&](DirectoryState& state) { state.codecs = std::move(written); });
   notifier_.metadata_changed(node);
   return notifier_.chunks_stored_anew(node);
 }
@@ -323,17 +323,17 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
   CODECFS_ASSIGN(Recodings::Turn turn, begin_turn(node));
   Source& source = mount_.dataset.source();
   CODECFS_TRY(source.begin_writing_to(node.object));
-  CODECFS_ASSIGN(const WriteBack::Recoding recoding, mount_.write_back.begin_recoding(node.object, true));
+  CODECFS_ASSIGN(const WriteBack::Recoding recoding, mount_.chunks.write_back.begin_recoding(node.object, true));
   CODECFS_ASSIGN(const VariableViewPtr before, mount_.dataset.variable(node.object));
   if (made_of != nullptr && *before->codecs != *made_of->codecs)
     return fail(EAGAIN, "{}: has got another chain meanwhile", node.path);
   Progress progress;
   CODECFS_TRY(
       store_anew(node, turn, progress, cancelled, [&] { return source.set_filters(node.object, chain, progress); }));
-  const SharedLock layout(mount_.layout);
-  const bool was_written = mount_.overlay.state_of(node).codecs.has_value();
-  if (was_written) mount_.overlay.change(node, [](DirectoryState& state) { state.codecs.reset(); });
-  const bool decides = (!mount_.overlay.note_rule_applied(node) && !mount_.rules.empty()) || was_written;
+  const SharedLock layout(mount_.tree.layout);
+  const bool was_written = mount_.tree.overlay.state_of(node).codecs.has_value();
+  if (was_written) mount_.tree.overlay.change(node, [](DirectoryState& state) { state.codecs.reset(); });
+  const bool decides = (!mount_.tree.overlay.note_rule_applied(node) && !mount_.options.rules.empty()) || was_written;
   notifier_.metadata_changed(node);
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
   const bool is_changed = *after->codecs != *before->codecs || filters::print_stored_spec(after->facts->filters) !=
@@ -344,11 +344,11 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
   }
   // Also if only a rule or what a client wrote ends: until now the encoded view showed that pipeline.
   if (is_changed || decides) CODECFS_TRY(notifier_.chunks_stored_anew(node));
-  return mount_.write_back.commit();
+  return mount_.chunks.write_back.commit();
 }
 
 Result<> FilterControl::set_sharding(Ino directory, Variable wanted, const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const Place place, mount_.nodes.at(directory));
+  CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(directory));
   const Node& node = *place.node;
   CODECFS_ASSIGN(Recodings::Turn turn, begin_turn(node));
   std::optional<DirectoryState::WrittenCodecs> none;  // a source of Zarr shows what it stores
@@ -356,13 +356,13 @@ Result<> FilterControl::set_sharding(Ino directory, Variable wanted, const Cance
   Source& source = mount_.dataset.source();
   CODECFS_TRY(source.begin_writing_to(node.object));
   // The chunks get other keys, so that changes cannot be held for them.
-  CODECFS_ASSIGN(const WriteBack::Recoding recoding, mount_.write_back.begin_recoding(node.object, false));
+  CODECFS_ASSIGN(const WriteBack::Recoding recoding, mount_.chunks.write_back.begin_recoding(node.object, false));
   CODECFS_ASSIGN(const VariableViewPtr before, mount_.dataset.variable(node.object));
   Progress progress;
   CODECFS_TRY(
       store_anew(node, turn, progress, cancelled, [&] { return source.set_sharding(node.object, wanted, progress); }));
-  const SharedLock layout(mount_.layout);
-  mount_.overlay.note_rule_applied(node);
+  const SharedLock layout(mount_.tree.layout);
+  mount_.tree.overlay.note_rule_applied(node);
   notifier_.metadata_changed(node);
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
   const Variable& now = *after->facts;
@@ -373,14 +373,14 @@ Result<> FilterControl::set_sharding(Ino directory, Variable wanted, const Cance
   // The numbers of the files mean others now.
   CODECFS_TRY(notifier_.renumber_chunks(node, before->facts->grid.count(), now.grid.count(), true));
   CODECFS_TRY(notifier_.chunks_stored_anew(node));
-  return mount_.write_back.commit();
+  return mount_.chunks.write_back.commit();
 }
 
 /// From now on the variable is not moved or removed.
 Result<Recodings::Turn> FilterControl::begin_turn(const Node& node) {
   CODECFS_ASSIGN(Recodings::Turn turn, mount_.recodings.begin());
-  const SharedLock layout(mount_.layout);
-  const Result<Place> now = mount_.nodes.at(node.ino());
+  const SharedLock layout(mount_.tree.layout);
+  const Result<Place> now = mount_.tree.nodes.at(node.ino());
   turn.name(node.object, now ? now->node->path : node.path);
   return turn;
 }
@@ -400,7 +400,7 @@ Result<> FilterControl::store_anew(const Node& node, Recodings::Turn& turn, Prog
   }();
   progress.cancelled = {};
   if (!done && done.error().code == ECANCELED) return fail(EINTR, "{}: cancelled; nothing has changed", node.path);
-  if (done) mount_.write_back.note_change();
+  if (done) mount_.chunks.write_back.note_change();
   return done;
 }
 
@@ -432,9 +432,9 @@ Result<std::vector<FilterStage>> FilterControl::find_chain_for_new(const Node& n
   if (spooled) return *std::move(spooled);
   if (variable.grid.rank() == 0) return std::vector<FilterStage>();
   for (const Node* at = &node; !at->is_root();) {
-    CODECFS_ASSIGN(const Place parent, mount_.nodes.at(at->parent));
+    CODECFS_ASSIGN(const Place parent, mount_.tree.nodes.at(at->parent));
     at = parent.node;
-    const DirectoryState state = mount_.overlay.state_of(*at);
+    const DirectoryState state = mount_.tree.overlay.state_of(*at);
     if (state.chain) return rules_.arranged(*state.chain, variable, node.path);
   }
   return std::vector<FilterStage>();
@@ -444,10 +444,10 @@ Result<std::vector<FilterStage>> FilterControl::find_chain_for_new(const Node& n
 Result<std::optional<std::vector<FilterStage>>> FilterControl::spooled_chain(const Node& group,
                                                                              const Variable& variable) {
   for (const std::string_view name : {kCodecsName, kFilterName}) {
-    if (!mount_.scratch.find(group.ino(), name)) continue;
+    if (!mount_.tree.scratch.find(group.ino(), name)) continue;
     std::string text;
     {
-      CODECFS_ASSIGN(const ScratchFiles::Sealed file, mount_.scratch.seal(group.ino(), name));
+      CODECFS_ASSIGN(const ScratchFiles::Sealed file, mount_.tree.scratch.seal(group.ino(), name));
       text = file.content();
     }
     if (trimmed(text).empty()) continue;

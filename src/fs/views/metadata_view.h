@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "fs/views/coherence_monitor.h"
 #include "fs/context/inode_attributes.h"
 #include "fs/context/mount_context.h"
 #include "fs/views/array_view.h"
+#include "fs/views/coherence_monitor.h"
 #include "fs/views/encoded_forms.h"
 #include "fs/views/references_file.h"
 

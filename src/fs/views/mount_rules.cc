@@ -66,8 +66,8 @@ Result<> check_for(std::span<const FilterStage> chain, const Variable& variable,
 
 std::optional<std::vector<FilterStage>> MountRules::pipeline_for(const std::string& path, const Variable& variable) {
   // As in nccopy, a scalar is left alone: it has no chunks to filter in HDF5.
-  if (mount_.rules.empty() || variable.grid.rank() == 0) return std::nullopt;
-  std::optional<std::vector<FilterStage>> chain = mount_.rules.resolve(full_name(path));
+  if (mount_.options.rules.empty() || variable.grid.rank() == 0) return std::nullopt;
+  std::optional<std::vector<FilterStage>> chain = mount_.options.rules.resolve(full_name(path));
   if (!chain) return std::nullopt;
   return arranged(*std::move(chain), variable, path);
 }
@@ -98,39 +98,42 @@ std::optional<std::string> MountRules::spec_for(const Node& node, const Variable
 Result<> MountRules::check(Unknown unknown) {
   Source& source = mount_.dataset.source();
   if (source.chains_for_numcodecs_in(source.root().object))
-    if (const Result<> checked = check_for_zarr(mount_.rules.stages()); !checked)
+    if (const Result<> checked = check_for_zarr(mount_.options.rules.stages()); !checked)
       return fail(EINVAL, "filter rules: {}", checked.error().reason);
-  for (const std::string& name : mount_.rules.names()) {
+  for (const std::string& name : mount_.options.rules.names()) {
     Entry entry;
     const std::string problem = why_no_variable(source, name, entry);
     if (!problem.empty() && unknown == Unknown::is_refused)
-      return fail(EINVAL, "filter rule {}: {}: {}", mount_.rules.texts_for(name), name, problem);
+      return fail(EINVAL, "filter rule {}: {}: {}", mount_.options.rules.texts_for(name), name, problem);
     if (!problem.empty()) {
       log::warning("filter rule for {}: {}; the rule does nothing", name, problem);
       continue;
     }
     const Result<VariablePtr> variable = mount_.dataset.described(entry.object);
-    const std::optional<std::vector<FilterStage>> chain = mount_.rules.resolve(name);
+    const std::optional<std::vector<FilterStage>> chain = mount_.options.rules.resolve(name);
     if (variable && (*variable)->grid.rank() == 0 && unknown == Unknown::is_refused)
-      return fail(EINVAL, "filter rule {}: {}: a scalar has no chunks to filter", mount_.rules.texts_for(name), name);
+      return fail(EINVAL, "filter rule {}: {}: a scalar has no chunks to filter", mount_.options.rules.texts_for(name),
+                  name);
     if (!variable || !chain) continue;  // an access to a damaged variable gives its reason
     const Result<> checked = check_for(*chain, **variable, source.chains_for_numcodecs_in(entry.object));
     if (!checked)
-      return fail(EINVAL, "filter rule {}: {}: {}", mount_.rules.texts_for(name), name, checked.error().reason);
+      return fail(EINVAL, "filter rule {}: {}: {}", mount_.options.rules.texts_for(name), name, checked.error().reason);
   }
   return {};
 }
 
 bool MountRules::have_name_of(const std::string& path) const {
-  const std::vector<std::string> names = mount_.rules.names();
+  const std::vector<std::string> names = mount_.options.rules.names();
   return std::ranges::find(names, full_name(path)) != names.end();
 }
 
-std::string MountRules::texts_for(const std::string& path) const { return mount_.rules.texts_for(full_name(path)); }
+std::string MountRules::texts_for(const std::string& path) const {
+  return mount_.options.rules.texts_for(full_name(path));
+}
 
 bool MountRules::are_for_numcodecs(std::string_view path) {
   while (true) {
-    if (const Node* node = mount_.nodes.find(std::string(path)))
+    if (const Node* node = mount_.tree.nodes.find(std::string(path)))
       return mount_.dataset.source().chains_for_numcodecs_in(node->object);
     if (path.empty()) return false;
     path = path.substr(0, path.rfind('/'));

@@ -24,26 +24,26 @@ std::optional<PassableChunk> Prefetcher::opened_to_read(const Node& node, const 
   if (is_encoded(node.view) && encoded_.passed_bytes(node, chunk).value_or(kWorthAThread) < kWorthAThread)
     return std::nullopt;
   const Variable& facts = *chunk.variable->facts;
-  const bool is_sequential = mount_.read_ahead.note(
+  const bool is_sequential = mount_.chunks.read_ahead.note(
       node.ino(), facts.grid, chunk.number, ChunkDecoder::decoding_bytes(facts),
       [this, chunk, &node](uint64_t number) { fetch_file(node, place_beside(chunk, number)); }, expect_of(chunk));
   return passable(node, chunk, is_sequential);
 }
 
 std::optional<PassableChunk> Prefetcher::passable(const Node& node, const ChunkPlace& chunk, bool is_expected) {
-  if (mount_.passthrough == nullptr) return std::nullopt;
+  if (mount_.kernel.passthrough == nullptr) return std::nullopt;
   if (is_encoded(node.view)) return passable_encoded(node, chunk);
   const std::optional<uint64_t> bytes = chunk.variable->facts->chunk_bytes;
   if (!bytes) return std::nullopt;
   PassableChunk passable{
       .key = chunk.key, .bytes = *bytes, .is_expected = is_expected, .produce = {}, .open_source = {}};
-  if (mount_.passthrough->suits(*bytes))
+  if (mount_.kernel.passthrough->suits(*bytes))
     passable.produce = [this, chunk] {
-      return mount_.cache.get_uncached(chunk.key, ChunkDecoder::decoding_bytes(*chunk.variable->facts),
-                                       [&] { return mount_.decoder.decode(chunk); });
+      return mount_.chunks.cache.get_uncached(chunk.key, ChunkDecoder::decoding_bytes(*chunk.variable->facts),
+                                              [&] { return mount_.chunks.decoder.decode(chunk); });
     };
   // Without filters, what is stored is the chunk.
-  if (chunk.variable->facts->filters.empty() && mount_.passthrough->suits_source(*bytes))
+  if (chunk.variable->facts->filters.empty() && mount_.kernel.passthrough->suits_source(*bytes))
     passable.open_source = [this, chunk] { return mount_.dataset.source().open_stored(chunk.object, chunk.number); };
   if (!passable.produce && !passable.open_source) return std::nullopt;
   return passable;
@@ -51,7 +51,7 @@ std::optional<PassableChunk> Prefetcher::passable(const Node& node, const ChunkP
 
 std::optional<PassableChunk> Prefetcher::passable_encoded(const Node& node, const ChunkPlace& chunk) {
   const std::optional<uint64_t> bytes = encoded_.passed_bytes(node, chunk);
-  if (!bytes || !mount_.passthrough->suits_source(*bytes)) return std::nullopt;
+  if (!bytes || !mount_.kernel.passthrough->suits_source(*bytes)) return std::nullopt;
   return PassableChunk{
       .key = chunk.key, .bytes = *bytes, .is_expected = false, .produce = {}, .open_source = [this, &node, chunk] {
         return encoded_.open_passed(node, chunk);
@@ -60,15 +60,15 @@ std::optional<PassableChunk> Prefetcher::passable_encoded(const Node& node, cons
 
 void Prefetcher::chunk_of_array(const ChunkPlace& chunk) {
   const Variable& facts = *chunk.variable->facts;
-  mount_.read_ahead.note(
+  mount_.chunks.read_ahead.note(
       chunk.object, facts.grid, chunk.number, ChunkDecoder::decoding_bytes(facts),
       [this, chunk](uint64_t number) { fetch_decoded(place_beside(chunk, number)); }, expect_of(chunk));
 }
 
 void Prefetcher::chunks_of_array(const ChunkPlace& chunk, std::span<const uint64_t> numbers) {
   (void)mount_.dataset.source().expect(chunk.object, numbers);
-  mount_.read_ahead.fetch(chunk.object, numbers,
-                          [this, chunk](uint64_t number) { fetch_decoded(place_beside(chunk, number)); });
+  mount_.chunks.read_ahead.fetch(chunk.object, numbers,
+                                 [this, chunk](uint64_t number) { fetch_decoded(place_beside(chunk, number)); });
 }
 
 ReadAhead::Expect Prefetcher::expect_of(const ChunkPlace& chunk) const {
@@ -78,7 +78,7 @@ ReadAhead::Expect Prefetcher::expect_of(const ChunkPlace& chunk) const {
 }
 
 void Prefetcher::give_chunk(Ino ino, const ArrayFile& file, uint64_t number, const ChunkPtr& chunk, uint64_t changes) {
-  if (mount_.coherent) return;
+  if (mount_.options.coherent) return;
   const std::optional<ArrayFile::Range> stretch = file.stretch_of_chunk(number);
   if (!stretch) return;
   // A page of which only a part is given is asked for all the same, but for the last of the file.
@@ -86,54 +86,54 @@ void Prefetcher::give_chunk(Ino ino, const ArrayFile& file, uint64_t number, con
   uint64_t end = stretch->offset + stretch->size;
   if (end != file.size()) end = end / kPage * kPage;
   if (begin >= end) return;
-  mount_.read_ahead.soon([this, ino, chunk, changes, begin,
-                          content = Bytes(chunk->bytes().subspan(begin - stretch->offset, end - begin))] {
+  mount_.chunks.read_ahead.soon([this, ino, chunk, changes, begin,
+                                 content = Bytes(chunk->bytes().subspan(begin - stretch->offset, end - begin))] {
     push_pages(ino, begin, content, changes);
   });
 }
 
 bool Prefetcher::push_pages(Ino ino, uint64_t offset, Bytes content, uint64_t changes) {
-  if (mount_.transport == Transport::read) return false;
-  return mount_.kernel_pages.push_pages(ino, [&] {
-    if (mount_.changes() != changes || !mount_.kernel->store_pages(ino, offset, content)) return false;
+  if (mount_.kernel.transport == Transport::read) return false;
+  return mount_.kernel.pages.push_pages(ino, [&] {
+    if (mount_.changes() != changes || !mount_.kernel.invalidator->store_pages(ino, offset, content)) return false;
     ++mount_.stats.stores;
     mount_.stats.bytes_pushed += content.size();
     if (mount_.changes() == changes) return true;
     // The writer's invalidation may have come before these pages.
-    mount_.kernel->content_changed(ino, true);
+    mount_.kernel.invalidator->content_changed(ino, true);
     return false;
   });
 }
 
 void Prefetcher::fetch_file(const Node& node, const ChunkPlace& chunk) {
   const uint64_t changes = mount_.changes();
-  const Result<Ino> ino = mount_.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count());
-  if (ino && mount_.pages_given.has(*ino, changes)) return;
+  const Result<Ino> ino = mount_.tree.nodes.chunk_ino(node, chunk.number, chunk.variable->facts->grid.count());
+  if (ino && mount_.kernel.pages_given.has(*ino, changes)) return;
   if (const std::optional<PassableChunk> passing = passable(node, chunk, true)) {
     // The reader of a file that is open in cached mode decodes it itself.
-    if (!ino || mount_.passthrough->modes().is_cached(*ino)) return;
+    if (!ino || mount_.kernel.passthrough->modes().is_cached(*ino)) return;
     if (read_source_ahead(*passing)) return;
-    const bool is_made = passing->produce && mount_.passthrough->files().make(passing->key, passing->bytes, [&] {
+    const bool is_made = passing->produce && mount_.kernel.passthrough->files().make(passing->key, passing->bytes, [&] {
       ++mount_.stats.decodes_ahead;
       return passing->produce();
     });
     // Else it may have room in the page cache, unless its reader made the file meanwhile.
-    if (is_made || mount_.passthrough->files().has(passing->key)) return;
+    if (is_made || mount_.kernel.passthrough->files().has(passing->key)) return;
   }
   const ChunkPtr bytes = is_encoded(node.view) ? encoded_.fetch(node, chunk) : fetch_decoded(chunk);
-  if (!ino || bytes == nullptr || mount_.coherent || !push_pages(*ino, 0, bytes->bytes(), changes)) return;
+  if (!ino || bytes == nullptr || mount_.options.coherent || !push_pages(*ino, 0, bytes->bytes(), changes)) return;
   // The kernel has all of it, so it need not be cached.
-  mount_.pages_given.given(*ino, changes);
+  mount_.kernel.pages_given.given(*ino, changes);
   if (is_encoded(node.view))
-    mount_.conversions.done(conversion_key(node.view, chunk.key));
+    mount_.chunks.conversions.done(conversion_key(node.view, chunk.key));
   else
-    mount_.cache.done(chunk.key);
+    mount_.chunks.cache.done(chunk.key);
 }
 
 ChunkPtr Prefetcher::fetch_decoded(const ChunkPlace& chunk) {
-  if (mount_.write_back.size(chunk.key)) return nullptr;
-  return mount_.cache.fetch(chunk.key, ChunkDecoder::decoding_bytes(*chunk.variable->facts),
-                            [&] { return mount_.decoder.decode(chunk); });
+  if (mount_.chunks.write_back.size(chunk.key)) return nullptr;
+  return mount_.chunks.cache.fetch(chunk.key, ChunkDecoder::decoding_bytes(*chunk.variable->facts),
+                                   [&] { return mount_.chunks.decoder.decode(chunk); });
 }
 
 ChunkPlace Prefetcher::place_beside(ChunkPlace chunk, uint64_t number) {

@@ -3,8 +3,8 @@
 // from which the kernel then answers the reader. Content that changes meanwhile must not stay there: see push_pages().
 // Thread-safe.
 
-#include "fs/context/mount_context.h"
 #include "fs/chunks/array_file.h"
+#include "fs/context/mount_context.h"
 #include "fs/views/encoded_view.h"
 
 namespace codecfs::fs {

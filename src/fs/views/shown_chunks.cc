@@ -47,8 +47,8 @@ Result<bool> shows_anything(MountContext& mount, CoherenceMonitor& coherence, co
                             const VariableView& view, uint64_t directory) {
   const ChunkDirectories directories(grid_of(variable.view, *view.facts));
   const std::vector<uint64_t> prefix = directories.prefix_of(directory);
-  CODECFS_ASSIGN(const Ino ino, mount.nodes.directory_ino(variable, directory, directories.count()));
-  if (!mount.scratch.directories_within(ino, directories.count_below(prefix.size())).empty()) return true;
+  CODECFS_ASSIGN(const Ino ino, mount.tree.nodes.directory_ino(variable, directory, directories.count()));
+  if (!mount.tree.scratch.directories_within(ino, directories.count_below(prefix.size())).empty()) return true;
   const ChunkDirectories::Range chunks = directories.chunks_below(prefix);
   CODECFS_ASSIGN(const std::optional<uint64_t> first,
                  ShownChunks(mount, coherence, variable, view, 1).next(chunks.first));
@@ -59,13 +59,13 @@ Result<std::vector<uint64_t>> ShownChunks::stored_from(uint64_t from) {
   Source& source = mount_.dataset.source();
   if (!shows_shards_) return source.stored_chunks(node_.object, from, batch_);
   // Chunks that are not stored yet make shards.
-  CODECFS_TRY(mount_.write_back.store(node_.object));
+  CODECFS_TRY(mount_.chunks.write_back.store(node_.object));
   return source.stored_shards(node_.object, from, batch_);
 }
 
 bool ShownChunks::is_shown(uint64_t number) const {
   if (shows_shards_) return true;
-  return !changes_.removed.contains(number) && !mount_.overlay.is_unlinked(node_, number);
+  return !changes_.removed.contains(number) && !mount_.tree.overlay.is_unlinked(node_, number);
 }
 
 }  // namespace codecfs::fs

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "fs/views/coherence_monitor.h"
 #include "fs/context/mount_context.h"
+#include "fs/views/coherence_monitor.h"
 
 namespace codecfs::fs {
 

@@ -46,7 +46,7 @@ std::string not_stored_text(const std::vector<std::string>& paths) {
 
 Result<XattrView> XattrControl::all(Ino ino) {
   const uint64_t changes = mount_.dataset.changes();
-  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  CODECFS_ASSIGN(const Place place, mount_.tree.place_of(ino));
   XattrView view{mount_.xattrs.get(ino), {}, {}};
   if (!view.stored) {
     Result<std::vector<Xattr>> made = make_xattrs(place, view.incomplete);
@@ -69,7 +69,7 @@ void XattrControl::note_incomplete(Ino ino, const Error& error) {
 }
 
 Result<std::vector<Xattr>> XattrControl::live(Ino ino) {
-  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  CODECFS_ASSIGN(const Place place, mount_.tree.place_of(ino));
   std::vector<Xattr> live;
   if (is_variable(place))
     if (const std::optional<Recodings::Chunks> chunks = mount_.recodings.of(place.node->object))
@@ -110,10 +110,10 @@ std::optional<std::string> XattrControl::why_no_dataset(const Node& node) {
 
 Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view value, XattrMode mode,
                            const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  CODECFS_ASSIGN(const Place place, mount_.tree.place_of(ino));
   const Node& node = *place.node;
   if (!name.starts_with(kUser)) return std::unexpected(Error{EOPNOTSUPP, {}});
-  if (mount_.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
+  if (mount_.options.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
   // cp --preserve=xattr fails if one attribute cannot be set.
   const bool of_chunk = place.file == FileKind::chunk || node.kind == NodeKind::scratch;
   if (of_chunk && describes_chunk(name)) return {};
@@ -131,7 +131,7 @@ Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view valu
   if (mode == XattrMode::replace && now == view.stored->end()) return std::unexpected(Error{ENODATA, {}});
   // cp -a and cp --preserve=xattr write all attributes of their source, of which .zattrs may have set some.
   if (plain != kFilterName && plain != kCodecsName && now != view.stored->end() && now->value == value) return {};
-  if (node.kind == NodeKind::variable && is_fixed(plain) && mount_.overlay.state_of(node).made_here) {
+  if (node.kind == NodeKind::variable && is_fixed(plain) && mount_.tree.overlay.state_of(node).made_here) {
     log::info("{}: {} is not changed to {}", node.path, plain, value);
     return {};
   }
@@ -140,13 +140,13 @@ Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view valu
   if (is_special_xattr(name)) {
     if (node.kind == NodeKind::variable) {
       CODECFS_TRY(filters_.set_special(node, plain, value, cancelled));
-      mount_.overlay.show(node, {FileKind::filter, FileKind::codecs});
+      mount_.tree.overlay.show(node, {FileKind::filter, FileKind::codecs});
       return {};
     }
     return fail(EPERM, "{}: {} is not for groups", node.path, plain);
   }
 
-  const SharedLock layout(mount_.layout);
+  const SharedLock layout(mount_.tree.layout);
   std::vector<Attribute> attributes;
   if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(const VariablePtr variable, mount_.dataset.described(node.object));
@@ -158,20 +158,20 @@ Result<> XattrControl::set(Ino ino, std::string_view name, std::string_view valu
   const Attribute wanted{std::string(plain),
                          attribute_value(value, stands == attributes.end() ? nullptr : &*stands->value)};
   CODECFS_TRY(mount_.dataset.source().set_attributes(node.object, std::span(&wanted, 1), {}));
-  mount_.write_back.note_change();
-  mount_.overlay.show(node, {FileKind::zattrs, FileKind::zarr_json});
+  mount_.chunks.write_back.note_change();
+  mount_.tree.overlay.show(node, {FileKind::zattrs, FileKind::zarr_json});
   notifier_.metadata_changed(node);
   return {};
 }
 
 Result<> XattrControl::remove(Ino ino, std::string_view name, const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const Place place, mount_.place_of(ino));
+  CODECFS_ASSIGN(const Place place, mount_.tree.place_of(ino));
   const Node& node = *place.node;
   if (name == "user._Error") {
     if (!mount_.errors.remove(ino)) return std::unexpected(Error{ENODATA, {}});
     return {};
   }
-  if (mount_.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
+  if (mount_.options.read_only) return fail(EROFS, "{}: this mount is read-only", node.path);
   CODECFS_ASSIGN(const XattrView view, all(ino));
   if (view.incomplete && !is_special_xattr(name)) return std::unexpected(*view.incomplete);
   if (std::ranges::find(*view.stored, name, &Xattr::name) == view.stored->end())
@@ -184,9 +184,9 @@ Result<> XattrControl::remove(Ino ino, std::string_view name, const Cancelled& c
     return {};
   }
   if (is_special_xattr(name)) return filters_.remove_special(node, plain, cancelled);
-  const SharedLock layout(mount_.layout);
+  const SharedLock layout(mount_.tree.layout);
   CODECFS_TRY(mount_.dataset.source().set_attributes(node.object, {}, std::span(&plain, 1)));
-  mount_.write_back.note_change();
+  mount_.chunks.write_back.note_change();
   notifier_.metadata_changed(node);
   return {};
 }
@@ -211,7 +211,7 @@ Result<std::vector<Xattr>> XattrControl::make_xattrs(const Place& place, std::op
   if (place.file == FileKind::itself && node.kind == NodeKind::group) {
     Result<std::vector<Attribute>> attributes = mount_.dataset.source().group_attributes(node.object);
     if (!attributes) unreadable = std::move(attributes.error());
-    return group_xattrs(attributes ? *attributes : std::vector<Attribute>(), mount_.overlay.state_of(node).chain,
+    return group_xattrs(attributes ? *attributes : std::vector<Attribute>(), mount_.tree.overlay.state_of(node).chain,
                         is_zarr3(node.view));
   }
   return std::vector<Xattr>();

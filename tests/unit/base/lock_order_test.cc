@@ -43,7 +43,7 @@ TEST_F(LockOrderDeathTest, TakesThemInOrder) {
 }
 
 TEST_F(LockOrderDeathTest, RefusesTheOtherOrder) {
-  const char* const refusal = "locks in the wrong order: names .*MountContext::names.* under library .*LibraryLock";
+  const char* const refusal = "locks in the wrong order: names .*Tree::names.* under library .*LibraryLock";
   const LockGuard library(library_);
   EXPECT_DEATH(names_.lock(), refusal);
   EXPECT_DEATH(names_.lock_shared(), refusal);

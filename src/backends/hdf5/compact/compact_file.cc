@@ -18,12 +18,15 @@
 #include <utility>
 #include <vector>
 
+#include "backends/hdf5/compact/file_compare.h"
+#include "backends/hdf5/compact/file_copy.h"
+#include "backends/hdf5/compact/run_apart.h"
 #include "backends/hdf5/format/family_files.h"
 #include "backends/hdf5/format/superblock.h"
-#include "backends/hdf5/wal/file_driver.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/library/open_file_name.h"
+#include "backends/hdf5/wal/file_driver.h"
 #include "backends/hdf5/wal/survivor.h"
 #include "backends/hdf5/wal/write_log.h"
 #include "base/directory_stream.h"
@@ -31,9 +34,6 @@
 #include "base/file_owner.h"
 #include "base/file_replace.h"
 #include "base/progress_reporter.h"
-#include "backends/hdf5/compact/file_compare.h"
-#include "backends/hdf5/compact/file_copy.h"
-#include "backends/hdf5/compact/run_apart.h"
 
 namespace codecfs::hdf5 {
 namespace {

@@ -5,14 +5,14 @@
 #include <span>
 #include <vector>
 
+#include "backends/hdf5/compact/fill_references.h"
+#include "backends/hdf5/compact/stored_chunks.h"
+#include "backends/hdf5/compact/stored_values.h"
 #include "backends/hdf5/format/chunk_index.h"
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/library/stored_enum.h"
 #include "base/progress_reporter.h"
-#include "backends/hdf5/compact/fill_references.h"
-#include "backends/hdf5/compact/stored_chunks.h"
-#include "backends/hdf5/compact/stored_values.h"
 
 namespace codecfs::hdf5 {
 namespace {

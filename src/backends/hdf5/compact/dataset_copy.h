@@ -6,10 +6,10 @@
 
 #include <cstdint>
 
-#include "backends/hdf5/library/handle.h"
-#include "base/result.h"
 #include "backends/hdf5/compact/placeholder_filters.h"
 #include "backends/hdf5/compact/reference_map.h"
+#include "backends/hdf5/library/handle.h"
+#include "base/result.h"
 
 namespace codecfs::hdf5 {
 

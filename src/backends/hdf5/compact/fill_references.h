@@ -9,11 +9,11 @@
 #include <optional>
 #include <vector>
 
-#include "backends/hdf5/library/handle.h"
-#include "base/result.h"
 #include "backends/hdf5/compact/reference_map.h"
 #include "backends/hdf5/compact/value_layout.h"
 #include "backends/hdf5/compact/value_pieces.h"
+#include "backends/hdf5/library/handle.h"
+#include "base/result.h"
 
 namespace codecfs::hdf5 {
 

@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backends/hdf5/compact/value_layout.h"
 #include "base/buffer.h"
 #include "base/result.h"
-#include "backends/hdf5/compact/value_layout.h"
 
 namespace codecfs::hdf5 {
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/compact/value_pieces.h"
+#include "backends/hdf5/library/library_lock.h"
 
 namespace codecfs::hdf5 {
 

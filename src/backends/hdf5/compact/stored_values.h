@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <span>
 
-#include "backends/hdf5/library/handle.h"
-#include "base/result.h"
 #include "backends/hdf5/compact/reference_map.h"
 #include "backends/hdf5/compact/value_layout.h"
+#include "backends/hdf5/library/handle.h"
+#include "base/result.h"
 
 namespace codecfs::hdf5 {
 

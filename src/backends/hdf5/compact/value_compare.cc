@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/hdf5/library/hdf5_version.h"
-#include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/compact/fill_references.h"
 #include "backends/hdf5/compact/value_pieces.h"
+#include "backends/hdf5/library/hdf5_version.h"
+#include "backends/hdf5/library/library_lock.h"
 
 namespace codecfs::hdf5 {
 namespace {

@@ -9,12 +9,12 @@
 #include <span>
 #include <vector>
 
+#include "backends/hdf5/compact/value_layout.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "base/buffer.h"
 #include "base/result.h"
-#include "backends/hdf5/compact/value_layout.h"
 #include "model/chunk_grid.h"
 
 namespace codecfs::hdf5 {

@@ -1,8 +1,8 @@
 #pragma once
 // Where libhdf5 would read raw data. libhdf5 is slow to report some addresses (H5Dget_chunk_info_by_coord of 1.10 scans
-// the whole chunk index for one chunk), but it finds them quickly when it reads. During the lifetime of a CapturedReads,
-// raw data reads (H5FD_MEM_DRAW) of this thread read nothing: our file driver (wal/file_driver.h) notes them here and
-// reports success. Metadata is read as usual.
+// the whole chunk index for one chunk), but it finds them quickly when it reads. During the lifetime of a
+// CapturedReads, raw data reads (H5FD_MEM_DRAW) of this thread read nothing: our file driver (wal/file_driver.h) notes
+// them here and reports success. Metadata is read as usual.
 
 #include <cstdint>
 

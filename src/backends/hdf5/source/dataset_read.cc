@@ -8,12 +8,12 @@
 #include <string>
 #include <string_view>
 
-#include "backends/hdf5/wal/file_driver.h"
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/library/text.h"
 #include "backends/hdf5/source/dataset.h"
+#include "backends/hdf5/wal/file_driver.h"
 #include "base/endian.h"
 #include "base/utf8.h"
 #include "filters/core/common_form.h"

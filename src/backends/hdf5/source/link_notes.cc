@@ -13,8 +13,8 @@
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/library/text.h"
-#include "backends/hdf5/source/tree_write.h"
 #include "backends/hdf5/metadata/type_notes.h"
+#include "backends/hdf5/source/tree_write.h"
 #include "model/json.h"
 
 namespace codecfs::hdf5 {

@@ -9,9 +9,9 @@
 #include <memory>
 #include <utility>
 
-#include "backends/hdf5/wal/file_driver.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
+#include "backends/hdf5/wal/file_driver.h"
 #include "backends/hdf5/wal/survivor.h"
 #include "base/log.h"
 

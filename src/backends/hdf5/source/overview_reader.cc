@@ -7,13 +7,13 @@
 
 #include "backends/hdf5/format/cursor.h"
 #include "backends/hdf5/format/superblock.h"
-#include "backends/hdf5/wal/file_driver.h"
 #include "backends/hdf5/library/handle.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/shape_facts.h"
 #include "backends/hdf5/metadata/type_map.h"
 #include "backends/hdf5/metadata/type_notes.h"
+#include "backends/hdf5/wal/file_driver.h"
 #include "model/json.h"
 
 namespace codecfs::hdf5 {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "backends/api/newer_format.h"
-#include "backends/hdf5/wal/file_driver.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
 #include "backends/hdf5/overview/newer_forms.h"
+#include "backends/hdf5/wal/file_driver.h"
 #include "backends/hdf5/wal/survivor.h"
 #include "base/log.h"
 

@@ -16,8 +16,8 @@
 #include "backends/api/written_sources.h"
 #include "backends/hdf5/library/access_recorder.h"
 #include "backends/hdf5/library/handle.h"
-#include "backends/hdf5/wal/kept_space.h"
 #include "backends/hdf5/source/shared_state.h"
+#include "backends/hdf5/wal/kept_space.h"
 #include "backends/hdf5/wal/write_log.h"
 #include "base/fair_shared_mutex.h"
 #include "base/mutex.h"
@@ -39,10 +39,9 @@ struct SourceFile {
   std::optional<Error> not_writable;       // why it is open for reading only
   struct stat status{};                    // when it was opened
   Handle file;
-  bool latest = false;       // Hdf5Options::latest
-  bool is_isolated = false;  // another process continues if this one is killed: see seal_change()
-  std::atomic<bool> is_bulk =
-      false;  // none does, and changes are sealed by the next commit: Source::change_in_bulk()
+  bool latest = false;                // Hdf5Options::latest
+  bool is_isolated = false;           // another process continues if this one is killed: see seal_change()
+  std::atomic<bool> is_bulk = false;  // none does, and changes are sealed by the next commit: Source::change_in_bulk()
   std::unique_ptr<const AccessRecorder> recorder = std::make_unique<AccessRecorder>();
 
   /// Opens the file in libhdf5 (H5F_ACC_RDWR or H5F_ACC_RDONLY). Under the LibraryLock. EIO with libhdf5's reason.

@@ -4,16 +4,16 @@
 #include <array>
 #include <cstring>
 
-#include "backends/hdf5/source/edge_chunks.h"
 #include "backends/hdf5/library/complex_type.h"
 #include "backends/hdf5/library/filter_registration.h"
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_read.h"
 #include "backends/hdf5/metadata/attribute_values.h"
-#include "backends/hdf5/source/tree_write.h"
 #include "backends/hdf5/metadata/type_make.h"
 #include "backends/hdf5/metadata/type_map.h"
 #include "backends/hdf5/metadata/type_notes.h"
+#include "backends/hdf5/source/edge_chunks.h"
+#include "backends/hdf5/source/tree_write.h"
 #include "base/endian.h"
 #include "model/json.h"
 #include "model/limits.h"

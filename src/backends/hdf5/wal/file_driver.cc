@@ -259,5 +259,4 @@ bool marked_as_open(int fd) {
 OpenScope::OpenScope(LoggedFile& file) { to_open = &file; }
 OpenScope::~OpenScope() { to_open = nullptr; }
 
-
 }  // namespace codecfs::hdf5

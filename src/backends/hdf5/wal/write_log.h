@@ -47,8 +47,8 @@
 #include <vector>
 
 #include "backends/hdf5/format/family_files.h"
-#include "backends/hdf5/wal/left_space.h"
 #include "backends/hdf5/wal/fetched_file.h"
+#include "backends/hdf5/wal/left_space.h"
 #include "backends/hdf5/wal/write_log_file.h"
 #include "backends/hdf5/wal/write_log_overlay.h"
 #include "backends/hdf5/wal/write_log_search.h"

@@ -77,8 +77,7 @@ Result<ChunkBase> ChunkFileWriter::fetch_base(ObjectId variable, uint64_t number
 }
 
 Result<UpdatedChunk> ChunkFileWriter::update_chunk(ObjectId variable, uint64_t number, Bytes chunk,
-                                                           const ByteSet& written,
-                                                           const std::optional<std::string>& version) {
+                                                   const ByteSet& written, const std::optional<std::string>& version) {
   CODECFS_ASSIGN(const Target first, target_of_locked(variable, number));
   if (first.array->array.shards) return update_in_shard(variable, number, chunk, written);
   UpdatedChunk done;
@@ -121,7 +120,7 @@ Result<UpdatedChunk> ChunkFileWriter::update_chunk(ObjectId variable, uint64_t n
 
 /// What is held for a shard is brought into its current state when that is written.
 Result<UpdatedChunk> ChunkFileWriter::update_in_shard(ObjectId variable, uint64_t number, Bytes chunk,
-                                                              const ByteSet& written) {
+                                                      const ByteSet& written) {
   CODECFS_ASSIGN(Buffer copy, Buffer::copy_of(chunk));
   const auto part = std::make_shared<const WrittenPart>(std::move(copy), written);
   while (true) {

@@ -28,7 +28,7 @@ class ChunkFileWriter {
   Result<> begin_updates(ObjectId variable);
   Result<ChunkBase> fetch_base(ObjectId variable, uint64_t number);
   Result<UpdatedChunk> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
-                                            const std::optional<std::string>& version);
+                                    const std::optional<std::string>& version);
 
  private:
   struct Target {

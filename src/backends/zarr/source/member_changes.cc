@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "backends/zarr/metadata/metadata_write.h"
-#include "backends/zarr/source/nczarr_changes.h"
 #include "backends/zarr/metadata/zarr3_write.h"
 #include "backends/zarr/source/access.h"
+#include "backends/zarr/source/nczarr_changes.h"
 
 namespace codecfs::zarr {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "backends/zarr/metadata/metadata_write.h"
-#include "backends/zarr/source/nczarr_changes.h"
 #include "backends/zarr/metadata/zarr3_write.h"
 #include "backends/zarr/source/chunk_listing.h"
+#include "backends/zarr/source/nczarr_changes.h"
 #include "base/log.h"
 
 namespace codecfs::zarr {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backends/zarr/metadata/nczarr.h"
-#include "backends/zarr/source/nczarr_changes.h"
 #include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/source/nczarr_changes.h"
 #include "base/result.h"
 
 namespace codecfs::zarr {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "backends/zarr/source/nczarr_changes.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/chunk_listing.h"
 #include "backends/zarr/source/hierarchy.h"
+#include "backends/zarr/source/nczarr_changes.h"
 #include "backends/zarr/source/transpose.h"
 #include "filters/core/filter.h"
 #include "filters/core/pipeline.h"

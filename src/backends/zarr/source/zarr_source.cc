@@ -11,13 +11,13 @@
 #include "backends/api/link_notes.h"
 #include "backends/api/names.h"
 #include "backends/zarr/metadata/metadata.h"
-#include "backends/zarr/source/nczarr_scope.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/source/access.h"
 #include "backends/zarr/source/chunk_file_reader.h"
 #include "backends/zarr/source/chunk_file_writer.h"
 #include "backends/zarr/source/member_changes.h"
 #include "backends/zarr/source/metadata_changes.h"
+#include "backends/zarr/source/nczarr_scope.h"
 #include "backends/zarr/source/open_store.h"
 #include "backends/zarr/source/pipeline_change.h"
 #include "backends/zarr/source/shard_files.h"
@@ -223,7 +223,7 @@ class ZarrSource final : public Source {
     return ChunkBase{.chunk = std::move(chunk->bytes), .version = std::nullopt, .is_changed = chunk->is_changed};
   }
   Result<UpdatedChunk> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
-                               const std::optional<std::string>& version) override {
+                                    const std::optional<std::string>& version) override {
     return chunks_.update_chunk(variable, number, chunk, written, version);
   }
   Result<> write_chunk(ObjectId variable, uint64_t number, Bytes chunk) override {

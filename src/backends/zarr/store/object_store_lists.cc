@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "backends/zarr/metadata/metadata.h"
-#include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/metadata/metadata_files.h"
+#include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/store/listing_prefixes.h"
 #include "backends/zarr/store/object_store.h"
 #include "base/mutex.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/zarr/metadata/zarr3_metadata.h"
 #include "backends/zarr/metadata/metadata_files.h"
+#include "backends/zarr/metadata/zarr3_metadata.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "model/json.h"

@@ -9,7 +9,7 @@ namespace {
 
 class ChunkDecoderTest : public FilesystemTest {
  protected:
-  ChunkDecoder& decoder() { return mount().decoder; }
+  ChunkDecoder& decoder() { return mount().chunks.decoder; }
   static std::string text(const Result<ChunkPtr>& chunk) {
     return chunk ? text_of((*chunk)->bytes()) : fmt::format("error {}", chunk.error().code);
   }

@@ -666,7 +666,7 @@ class SharedSource : public MemorySource {
     return ChunkBase{.chunk = *std::move(chunk), .version = std::string(100, 'v')};
   }
   Result<UpdatedChunk> update_chunk(ObjectId variable, uint64_t number, Bytes chunk, const ByteSet& written,
-                               const std::optional<std::string>&) override {
+                                    const std::optional<std::string>&) override {
     CODECFS_ASSIGN(Buffer now, Buffer::allocate(chunk.size()));
     std::ranges::fill(now.mutable_bytes(), std::byte{'o'});  // what others have stored
     written.copy(chunk, now.mutable_bytes());

@@ -12,14 +12,14 @@ namespace {
 class MountContextTest : public FilesystemTest {
  protected:
   Result<> put(const ChunkPlace& place, std::string_view text) {
-    return mount().write_back.change(place, false, true,
-                                     [&](MutableBytes chunk) { std::memcpy(chunk.data(), text.data(), text.size()); });
+    return mount().chunks.write_back.change(
+        place, false, true, [&](MutableBytes chunk) { std::memcpy(chunk.data(), text.data(), text.size()); });
   }
   /// The place of a chunk of another shape: its number and its view, with the inode number that the chunk of this
   /// number has now. A request has such a place if the shape changes between its two lookups.
   ChunkPlace former_place(std::string_view variable, const ChunkPlace& before) {
     ChunkPlace mixed = before;
-    const Result<Ino> key = mount().nodes.chunk_key(node(variable), 0, before.variable->facts->grid.count());
+    const Result<Ino> key = mount().tree.nodes.chunk_key(node(variable), 0, before.variable->facts->grid.count());
     EXPECT_TRUE(key);
     mixed.key = *key;
     return mixed;
@@ -36,7 +36,7 @@ TEST_F(MountContextTest, ANumberBeyondTheNewShapeIsRefused) {
   const ChunkPlace before = chunk_place("/v", 1);
   reshape("/v", {4});
   EXPECT_EQ(error_of(put(former_place("/v", before), "late")), ESTALE);
-  EXPECT_TRUE(mount().write_back.commit()) << "nothing is left that cannot be stored";
+  EXPECT_TRUE(mount().chunks.write_back.commit()) << "nothing is left that cannot be stored";
 }
 
 TEST_F(MountContextTest, ANumberThatMeansAnotherChunkIsRefused) {

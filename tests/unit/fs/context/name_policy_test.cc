@@ -27,8 +27,8 @@ TEST_F(NamePolicyTest, DirectoriesOfTwoViewsCanBeChanged) {
   for (const View view : {View::npy, View::raw}) EXPECT_EQ(change_error(root(view)), EPERM);
   EXPECT_EQ(change_error(ino("/v/.zarray")), ENOTDIR);
   EXPECT_EQ(change_error(ino("/v/0")), ENOTDIR);
-  EXPECT_EQ(change_error(mount().nodes.control().ino()), EPERM);
-  EXPECT_EQ(change_error(mount().nodes.views().ino()), EPERM);
+  EXPECT_EQ(change_error(mount().tree.nodes.control().ino()), EPERM);
+  EXPECT_EQ(change_error(mount().tree.nodes.views().ino()), EPERM);
   EXPECT_EQ(change_error(Ino{77} << kLocalBits | 1), ESTALE);
 }
 

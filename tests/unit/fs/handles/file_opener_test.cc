@@ -167,7 +167,7 @@ TEST_F(FileOpenerTest, AnArrayIsReadAndWrittenThroughOneFile) {
   ASSERT_TRUE(file->sync());
   EXPECT_EQ(source_->chunk("/v", 1), "E...");
   EXPECT_FALSE(file->close());
-  EXPECT_TRUE(mount().write_back.open_writers().empty());
+  EXPECT_TRUE(mount().chunks.write_back.open_writers().empty());
 }
 
 TEST_F(FileOpenerTest, TheWritersOfTheMountAreNamed) {
@@ -252,7 +252,7 @@ TEST_F(FileOpenerTest, AScratchFileThatBecomesAChunkStaysOpen) {
   ASSERT_TRUE(write(*created.file, 0, "wxyz"));
   EXPECT_EQ(read(*created.file), "wxyz");
   EXPECT_TRUE(created.file->sync()) << "it is not stored anywhere";
-  mount().scratch.looked_up(created.status.st_ino);
+  mount().tree.scratch.looked_up(created.status.st_ino);
   ASSERT_TRUE(fs().tree().rename(ino("/v"), ".1.tmp", ino("/v"), "1", true));
   ASSERT_EQ(write(*created.file, 2, "YZ").value(), 2);
   EXPECT_EQ(read("/v/1"), "wxYZ");
@@ -290,7 +290,7 @@ TEST_F(FileOpenerTest, AReadOnlyMountOpensForReadingOnly) {
 
 TEST_F(FileOpenerTest, NothingIsPushedToAFileThatIsWritten) {
   const Ino chunk = ino("/v/0");
-  const auto push = [&] { return mount().kernel_pages.push_pages(chunk, [] { return true; }); };
+  const auto push = [&] { return mount().kernel.pages.push_pages(chunk, [] { return true; }); };
   EXPECT_TRUE(push());
   auto file = open("/v/0", true);
   EXPECT_FALSE(push());
@@ -311,13 +311,13 @@ TEST_F(FileOpenerTest, NoWriterIsLeftWhenMemoryRunsOut) {
             return {};
           },
           [&](bool done) {
-            EXPECT_TRUE(mount().write_back.open_writers().empty());
-            EXPECT_TRUE(mount().kernel_pages.push_pages(file, [] { return true; }));
+            EXPECT_TRUE(mount().chunks.write_back.open_writers().empty());
+            EXPECT_TRUE(mount().kernel.pages.push_pages(file, [] { return true; }));
             if (!done) {
               EXPECT_EQ(read("/v/0"), "abcd") << "what could not be opened is not truncated";
             }
             ASSERT_TRUE(write_file("/v/0", "abcd"));
-            ASSERT_TRUE(mount().write_back.pause(source_->object("/v")));
+            ASSERT_TRUE(mount().chunks.write_back.pause(source_->object("/v")));
           });
     }
   }
@@ -332,8 +332,8 @@ TEST_F(FileOpenerTest, NoWriterIsLeftWhenAFileCannotBeCreated) {
         return {};
       },
       [&](bool) {
-        EXPECT_TRUE(mount().write_back.open_writers().empty());
-        ASSERT_TRUE(mount().write_back.pause(source_->object("/v")));
+        EXPECT_TRUE(mount().chunks.write_back.open_writers().empty());
+        ASSERT_TRUE(mount().chunks.write_back.pause(source_->object("/v")));
         if (find("/v/1")) {
           ASSERT_TRUE(fs().tree().unlink(directory, "1"));
         }

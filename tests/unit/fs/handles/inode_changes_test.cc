@@ -57,7 +57,7 @@ TEST_F(InodeChangesTest, ATruncatedChunkIsWholeAgainAtOnce) {
   EXPECT_TRUE(kernel_.has(Kernel::content(encoded)));
   EXPECT_EQ(truncate(ino("/v/0"), 4), 0);
   EXPECT_EQ(truncate(ino("/v/0"), 5), EFBIG);
-  EXPECT_TRUE(mount().write_back.open_writers().empty());
+  EXPECT_TRUE(mount().chunks.write_back.open_writers().empty());
 }
 
 TEST_F(InodeChangesTest, AChunkThatIsOpenKeepsItsLength) {

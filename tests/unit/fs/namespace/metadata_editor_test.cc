@@ -16,7 +16,7 @@ class MetadataEditorTest : public FilesystemTest {
     return *parts_;
   }
   Result<> apply(Ino directory, FileKind file, std::string_view text) {
-    const Result<Place> place = mount().nodes.at(directory);
+    const Result<Place> place = mount().tree.nodes.at(directory);
     return parts().editor.apply(place->node->ino(file), text, {});
   }
   Json attributes_of(const std::string& path) {
@@ -83,7 +83,7 @@ TEST_F(MetadataEditorTest, AShapeThatRenumbersChunksGivesThemNewInodes) {
   const Ino chunk = ino("/wide/1.0");
   ASSERT_TRUE(apply(ino("/wide"), FileKind::zarray, zarray(R"({"shape": [2, 12], "chunks": [1, 4]})")));
   EXPECT_NE(ino("/wide/1.0"), chunk);
-  EXPECT_EQ(error_of(mount().nodes.at(chunk)), ESTALE) << "the number means another chunk now";
+  EXPECT_EQ(error_of(mount().tree.nodes.at(chunk)), ESTALE) << "the number means another chunk now";
   EXPECT_EQ(read("/wide/1.0"), "abcd");
 }
 
@@ -150,8 +150,8 @@ TEST_F(MetadataEditorTest, OtherFilesAreCheckedOnly) {
   EXPECT_TRUE(apply(ino("/g"), FileKind::zgroup, R"({"zarr_format": 2})"));
   EXPECT_EQ(error_of(apply(ino("/g"), FileKind::zgroup, R"({"zarr_format": 3})")), EINVAL);
   EXPECT_TRUE(apply(ino("/g"), FileKind::zmetadata, "anything"));
-  EXPECT_EQ(error_of(parts().editor.apply(mount().nodes.control().ino(FileKind::log), "x", {})), EPERM);
-  ASSERT_NE(mount().errors.find(mount().nodes.control().ino()), nullptr);
+  EXPECT_EQ(error_of(parts().editor.apply(mount().tree.nodes.control().ino(FileKind::log), "x", {})), EPERM);
+  ASSERT_NE(mount().errors.find(mount().tree.nodes.control().ino()), nullptr);
 }
 
 TEST_F(MetadataEditorTest, AReadOnlyMountRefusesAll) {

@@ -54,7 +54,7 @@ TEST_F(NamespaceTest, TheRootShowsAnotherView) {
   options_.view = View::raw;
   EXPECT_EQ(names().lookup(kRootIno, "v")->st_size, 8);
   EXPECT_TRUE(S_ISDIR(find("/v", View::decoded)->st_mode));
-  EXPECT_TRUE(S_ISLNK(names().attributes(mount().nodes.view_entry(View::raw).ino())->st_mode));
+  EXPECT_TRUE(S_ISLNK(names().attributes(mount().tree.nodes.view_entry(View::raw).ino())->st_mode));
 }
 
 TEST_F(NamespaceTest, LinksLeadToTheFileOfTheView) {
@@ -149,11 +149,11 @@ TEST_F(NamespaceTest, ARootThatIsAnArrayIsAFileInTheArrayViews) {
 }
 
 TEST_F(NamespaceTest, AnAbsentChunkIsRememberedAndNotedOnce) {
-  const Ino chunk = *mount().nodes.chunk_ino(node("/v"), 1, 2);
-  EXPECT_FALSE(mount().absent_chunks.take(chunk));
+  const Ino chunk = *mount().tree.nodes.chunk_ino(node("/v"), 1, 2);
+  EXPECT_FALSE(mount().kernel.absent_chunks.take(chunk));
   EXPECT_TRUE(remembers("/v", "1"));
-  EXPECT_TRUE(mount().absent_chunks.take(chunk));
-  EXPECT_FALSE(mount().absent_chunks.take(chunk)) << "from now on the kernel does not remember it";
+  EXPECT_TRUE(mount().kernel.absent_chunks.take(chunk));
+  EXPECT_FALSE(mount().kernel.absent_chunks.take(chunk)) << "from now on the kernel does not remember it";
 }
 
 TEST_F(NamespaceTest, AChunkThatWasWrittenMeanwhileIsNotRemembered) {
@@ -169,7 +169,7 @@ TEST_F(NamespaceTest, NamesThatMayAppearByOtherMeansAreNotRemembered) {
   EXPECT_TRUE(remembers("/g", "other"));
   EXPECT_TRUE(remembers("/v", "other"));
   EXPECT_TRUE(remembers("/v", "7")) << "it is outside of the grid";
-  EXPECT_FALSE(mount().absent_chunks.take(*mount().nodes.chunk_ino(node("/v"), 1, 2)));
+  EXPECT_FALSE(mount().kernel.absent_chunks.take(*mount().tree.nodes.chunk_ino(node("/v"), 1, 2)));
 }
 
 TEST_F(NamespaceTest, AReadOnlyMountRemembersAll) {

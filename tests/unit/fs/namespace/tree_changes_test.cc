@@ -51,7 +51,7 @@ TEST_F(TreeChangesTest, NamesThatCannotBeDirectoriesAreRefused) {
   EXPECT_EQ(error_of(tree().make_directory(ino("/v"), "n")), EPERM);
   EXPECT_EQ(error_of(tree().make_directory(ino("/v/0"), "n")), ENOTDIR);
   EXPECT_EQ(error_of(tree().make_directory(root(View::npy), "n")), EPERM);
-  EXPECT_EQ(error_of(tree().make_directory(mount().nodes.control().ino(), "n")), EPERM);
+  EXPECT_EQ(error_of(tree().make_directory(mount().tree.nodes.control().ino(), "n")), EPERM);
   EXPECT_TRUE(tree().make_directory(ino("/g"), "c"));
   EXPECT_EQ(error_of(tree().make_directory(kRootIno, "zarr.json")), EINVAL);
   EXPECT_EQ(error_of(tree().make_directory(kRootIno, "c")), EINVAL) << "the chunks of an array of format 3";
@@ -78,7 +78,7 @@ TEST_F(TreeChangesTest, OnlyEmptyDirectoriesAreRemoved) {
   EXPECT_TRUE(tree().remove_directory(ino("/g"), "empty"));
   EXPECT_EQ(source_->object("/g/empty"), 0);
   EXPECT_EQ(error_of(find("/g/empty")), ENOENT);
-  EXPECT_EQ(error_of(mount().nodes.at(empty)), ESTALE);
+  EXPECT_EQ(error_of(mount().tree.nodes.at(empty)), ESTALE);
 }
 
 TEST_F(TreeChangesTest, AVariableIsRemovedWhenItShowsNoChunks) {
@@ -139,7 +139,7 @@ TEST_F(TreeChangesTest, LinksIntoTheMountAreStoredRelative) {
   const auto stored = [&](Ino directory, std::string_view target) {
     const Result<struct stat> made = tree().make_link(directory, "l", target);
     EXPECT_TRUE(made);
-    const Result<Place> place = mount().nodes.at(made->st_ino);
+    const Result<Place> place = mount().tree.nodes.at(made->st_ino);
     const std::string result = place->node->target;
     EXPECT_TRUE(tree().unlink(directory, "l"));
     return result;
@@ -194,14 +194,14 @@ TEST_F(TreeChangesTest, AScratchFileBecomesAChunk) {
   EXPECT_EQ(error_of(rename("/v/.2.tmp", "/v/1")), EINVAL) << "shorter than the chunk";
   EXPECT_EQ(read("/v/.2.tmp"), "xy") << "it stays what it was";
   const Ino file = scratch("/v", ".1.tmp", "xyzw");
-  mount().scratch.looked_up(file);
+  mount().tree.scratch.looked_up(file);
   EXPECT_EQ(error_of(rename("/v/.1.tmp", "/v/0", false)), EEXIST);
   EXPECT_EQ(error_of(rename("/v/.1.tmp", "/v/7")), EINVAL) << "outside of the grid";
   kernel_.take();
   ASSERT_TRUE(rename("/v/.1.tmp", "/v/1"));
   EXPECT_EQ(read("/v/1"), "xyzw");
   EXPECT_EQ(error_of(find("/v/.1.tmp")), ENOENT);
-  const Result<Place> place = mount().place_of(file);
+  const Result<Place> place = mount().tree.place_of(file);
   ASSERT_TRUE(place);
   EXPECT_EQ(place->chunk, 1);
   EXPECT_TRUE(kernel_.has_waited_for(Kernel::content(ino("/v/1"))));
@@ -273,14 +273,14 @@ TEST_F(TreeChangesTest, AFileCanBeRenamedAgainWhenMemoryHasRunOut) {
   step_through_allocations(
       [&] { return tree().rename(directory, kName, directory, "1", true, {}); },
       [&](bool done) {
-        if (!mount().scratch.find(directory, kName)) {  // after an error, only the kernel was not told
+        if (!mount().tree.scratch.find(directory, kName)) {  // after an error, only the kernel was not told
           EXPECT_EQ(read("/v/1"), "WXYZ");
           file = scratch("/v", kName, "WXYZ");
         } else {
           EXPECT_FALSE(done);
         }
-        ASSERT_TRUE(mount().scratch.write(file, 0, bytes_of("WXYZ"))) << "which waits for ever while it is sealed";
-        ASSERT_TRUE(mount().write_back.pause(source_->object("/v"))) << "no chunk is pinned";
+        ASSERT_TRUE(mount().tree.scratch.write(file, 0, bytes_of("WXYZ"))) << "which waits for ever while it is sealed";
+        ASSERT_TRUE(mount().chunks.write_back.pause(source_->object("/v"))) << "no chunk is pinned";
       });
   EXPECT_EQ(read("/v/1"), "WXYZ");
 }
@@ -289,7 +289,7 @@ TEST_F(TreeChangesTest, ANameCanBeRemovedWhenMemoryHasRunOut) {
   const Ino directory = ino("/v");
   step_through_allocations([&] { return tree().unlink(directory, "0"); },
                            [&](bool done) {
-                             ASSERT_TRUE(mount().write_back.pause(source_->object("/v")));
+                             ASSERT_TRUE(mount().chunks.write_back.pause(source_->object("/v")));
                              if (done || !find("/v/0")) {
                                EXPECT_EQ(source_->chunk("/v", 0), "absent");
                                ASSERT_TRUE(write_file("/v/0", "abcd"));

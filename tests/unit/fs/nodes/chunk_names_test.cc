@@ -24,9 +24,9 @@ TEST_F(ChunkNamesTest, EachChunkIsFoundUnderItsName) {
   for (const View view : {View::decoded, View::encoded, View::decoded3, View::encoded3}) {
     const Node& cube = node("/cube", view);
     for (uint64_t number = 0; number < 24; ++number) {
-      const auto name = name_of_chunk(mount().nodes, cube, facts("/cube"), number);
+      const auto name = name_of_chunk(mount().tree.nodes, cube, facts("/cube"), number);
       ASSERT_TRUE(name);
-      const auto place = mount().nodes.at(name->directory);
+      const auto place = mount().tree.nodes.at(name->directory);
       ASSERT_TRUE(place);
       EXPECT_EQ(chunk_named(*place, facts("/cube"), name->name).chunk, number);
     }

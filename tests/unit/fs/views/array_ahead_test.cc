@@ -10,8 +10,8 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kRow = 2 * kMiB;  // four chunks side by side
+constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+constexpr uint64_t kRow = 2 * kMebibyte;  // four chunks side by side
 
 ArrayFile array_of_rows(uint64_t rows) {
   auto variable = std::make_shared<Variable>();
@@ -28,26 +28,26 @@ TEST(ArrayAhead, ASequentialReaderGetsMoreAndMoreWithoutGaps) {
   uint64_t until = 0;
   uint64_t largest = 0;
   size_t steps = 0;
-  for (uint64_t offset = 0; offset < file.size(); offset += kMiB / 8) {
-    const auto range = ahead.note(offset, kMiB / 8, true, file, 32 * kMiB);
+  for (uint64_t offset = 0; offset < file.size(); offset += kMebibyte / 8) {
+    const auto range = ahead.note(offset, kMebibyte / 8, true, file, 32 * kMebibyte);
     if (!range) continue;
     EXPECT_EQ(range->offset, until);
     until = range->offset + range->size;
-    EXPECT_LE(until, offset + kMiB / 8 + 32 * kMiB);
+    EXPECT_LE(until, offset + kMebibyte / 8 + 32 * kMebibyte);
     EXPECT_EQ(until % kRow, 0U) << "the four chunks of a row are requested together";
     largest = std::max(largest, range->size);
     ++steps;
   }
   EXPECT_EQ(until, file.size());
-  EXPECT_GE(largest, 16 * kMiB);
+  EXPECT_GE(largest, 16 * kMebibyte);
   EXPECT_LE(steps, 16U);
 }
 
 TEST(ArrayAhead, ARandomReaderGetsWhatItAsksFor) {
   const ArrayFile file = array_of_rows(100);
   ArrayAhead ahead(4);
-  (void)ahead.note(0, kMiB, true, file, 32 * kMiB);
-  EXPECT_EQ(ahead.note(50 * kMiB + 1, 5, false, file, 32 * kMiB), (ArrayAhead::Range{50 * kMiB + 1, 5}));
+  (void)ahead.note(0, kMebibyte, true, file, 32 * kMebibyte);
+  EXPECT_EQ(ahead.note(50 * kMebibyte + 1, 5, false, file, 32 * kMebibyte), (ArrayAhead::Range{50 * kMebibyte + 1, 5}));
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST_F(ArrayNamesTest, LinksThatLeadNowhereKeepTheirNames) {
 TEST_F(ArrayNamesTest, PathsOfFiles) {
   EXPECT_EQ(array_path(node("/g/deep")), "/g/deep");
   const Ino file = ino("/g/deep.npy", View::npy);
-  EXPECT_EQ(array_path(*mount().nodes.at(file)->node), "/g/deep.npy");
+  EXPECT_EQ(array_path(*mount().tree.nodes.at(file)->node), "/g/deep.npy");
 }
 
 }  // namespace

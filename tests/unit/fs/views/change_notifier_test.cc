@@ -247,9 +247,9 @@ TEST_F(ChangeNotifierTest, ChangesOfNamesTakeAsManyNoticesWhateverTheKernelKnows
   const Result<struct stat> late = find("/late/.zattrs");
   ASSERT_TRUE(late);
   EXPECT_EQ(late->st_size, MetadataView::kUnknownSize) << "names are changing";
-  EXPECT_TRUE(mount().metadata_given.lacks_size(late->st_ino));
+  EXPECT_TRUE(mount().kernel.metadata_given.lacks_size(late->st_ino));
   EXPECT_GT(fs().names().attributes(late->st_ino)->st_size, 0);
-  EXPECT_FALSE(mount().metadata_given.lacks_size(late->st_ino));
+  EXPECT_FALSE(mount().kernel.metadata_given.lacks_size(late->st_ino));
   EXPECT_GT(find("/late/.zattrs")->st_size, 0);
   kernel_.take();
   parts.notifier.layout_changed(node("/v"));

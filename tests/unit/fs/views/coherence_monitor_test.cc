@@ -37,7 +37,7 @@ TEST_F(CoherenceMonitorTest, AllButControlFilesMayChange) {
   EXPECT_TRUE(coherence().may_change_outside(ino("/v")));
   EXPECT_TRUE(coherence().may_change_outside(ino("/v/0")));
   EXPECT_TRUE(coherence().may_change_outside(ino("/g/.zattrs")));
-  EXPECT_FALSE(coherence().may_change_outside(mount().nodes.control().ino()));
+  EXPECT_FALSE(coherence().may_change_outside(mount().tree.nodes.control().ino()));
   EXPECT_FALSE(coherence().may_change_outside(ino("/.codecfs/stats")));
 }
 
@@ -55,7 +55,7 @@ TEST_F(CoherenceMonitorTest, AShapeThatGrewIsShownWithNewInodes) {
   kernel_.take();
   resize("/v", {12});
   EXPECT_NE(ino("/v/0"), chunk);
-  EXPECT_EQ(error_of(mount().nodes.at(chunk)), ESTALE);
+  EXPECT_EQ(error_of(mount().tree.nodes.at(chunk)), ESTALE);
   EXPECT_TRUE(kernel_.has(Kernel::contents(chunk, 2)));
   EXPECT_TRUE(kernel_.has(Kernel::name(kRootIno, "v")));
   EXPECT_EQ(find("/v", View::raw)->st_size, 12);

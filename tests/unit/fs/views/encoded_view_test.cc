@@ -135,7 +135,7 @@ TEST_F(EncodedViewTest, AbsentChunksWithoutAFillValueShareOneConversion) {
   const std::string fill = encode("....", variable);
   EXPECT_EQ(read("/n/1", View::encoded), fill);
   EXPECT_EQ(read("/n/2", View::encoded), fill);
-  EXPECT_EQ(mount().conversion_stats.chunks_decoded, 1);
+  EXPECT_EQ(mount().chunks.conversion_stats.chunks_decoded, 1);
 }
 
 TEST_F(EncodedViewTest, ARuleIsShownBeforeItIsApplied) {

@@ -208,7 +208,7 @@ TEST_F(FilterControlTest, AReencodingThatThrowsHasEnded) {
     EXPECT_EQ(mount().recodings.of_all().total, 0);
     EXPECT_TRUE(mount().recodings.check_idle(source_->object("/v"), "/v"));
     ASSERT_TRUE(write_file("/v/0", "abcd")) << "which waits while it is re-encoded";
-    ASSERT_TRUE(mount().write_back.pause(source_->object("/v")));
+    ASSERT_TRUE(mount().chunks.write_back.pause(source_->object("/v")));
   }
   ASSERT_TRUE(filters().set_spec(node("/v"), "1,2", {}));
   EXPECT_EQ(stored("/v"), Ids{1});
@@ -227,7 +227,7 @@ TEST_F(FilterControlTest, AReencodingThatRunsOutOfMemoryHasEnded) {
     EXPECT_TRUE(done || done.error().code == ENOMEM) << passed;
     EXPECT_EQ(mount().recodings.of_all().total, 0);
     EXPECT_TRUE(mount().recodings.check_idle(source_->object("/v"), "/v"));
-    ASSERT_TRUE(mount().write_back.pause(source_->object("/v")));
+    ASSERT_TRUE(mount().chunks.write_back.pause(source_->object("/v")));
     EXPECT_EQ(source_->chunk("/v", 0), "abcd");
   }
   EXPECT_GT(passed, 3) << "it meets several points";

@@ -66,7 +66,7 @@ TEST_F(MetadataViewTest, AHiddenFileHasATextAndNoAttributes) {
 }
 
 TEST_F(MetadataViewTest, ControlFilesHaveTheSizeOfTheirTextAndAreOnlyRead) {
-  const Node& control = mount().nodes.control();
+  const Node& control = mount().tree.nodes.control();
   const Result<struct stat> status = metadata().attributes(control, FileKind::stats);
   EXPECT_EQ(status->st_size, text(control, FileKind::stats).size());
   EXPECT_EQ(status->st_mode & 0222, 0);

@@ -89,8 +89,9 @@ TEST_F(PrefetcherTest, LargeChunksArePassedThrough) {
   options_.read_only = true;
   source_->add_variable("/large", text_variable({kCount * kLarge}, {kLarge}));
   for (uint64_t number = 0; number < kCount; ++number) source_->put("/large", number, std::string(kLarge, 'x'));
-  mount().passthrough = std::make_unique<Passthrough>(std::make_unique<CountingDevice>(), 64 << 20, mount().stats);
-  BackingFiles& files = mount().passthrough->files();
+  mount().kernel.passthrough =
+      std::make_unique<Passthrough>(std::make_unique<CountingDevice>(), 64 << 20, mount().stats);
+  BackingFiles& files = mount().kernel.passthrough->files();
   for (uint64_t number = 0; number < 3; ++number) {
     const auto file = fs().files().open(ino(fmt::format("/large/{}", number)), false, false);
     ASSERT_TRUE(file);
@@ -125,9 +126,9 @@ TEST_F(PrefetcherTest, ContentOfAnEarlierStateIsNotPushed) {
   Components parts(mount());
   const auto array = ArrayFile::make(source_->variable(source_->object("/big")).value(), false);
   const Ino file = ino("/big", View::raw);
-  const Result<ChunkPtr> decoded = mount().decoder.decoded(chunk_place("/big", 1));
+  const Result<ChunkPtr> decoded = mount().chunks.decoder.decoded(chunk_place("/big", 1));
   const uint64_t changes = mount().changes();
-  mount().write_back.note_change();
+  mount().chunks.write_back.note_change();
   mount().dataset.forget(0);
   ASSERT_NE(mount().changes(), changes);
   parts.prefetcher.give_chunk(file, *array, 1, *decoded, changes);
@@ -141,8 +142,8 @@ TEST_F(PrefetcherTest, AWriterKeepsPushesAway) {
   Components parts(mount());
   const auto array = ArrayFile::make(source_->variable(source_->object("/big")).value(), false);
   const Ino file = ino("/big", View::raw);
-  const Result<ChunkPtr> decoded = mount().decoder.decoded(chunk_place("/big", 1));
-  const KernelPages::Writer writer(mount().kernel_pages, file);
+  const Result<ChunkPtr> decoded = mount().chunks.decoder.decoded(chunk_place("/big", 1));
+  const KernelPages::Writer writer(mount().kernel.pages, file);
   parts.prefetcher.give_chunk(file, *array, 1, *decoded, mount().changes());
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   fs().stop_reading_ahead();
