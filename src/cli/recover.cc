@@ -1,4 +1,4 @@
-#include "backends/api/source.h"
+#include "backends/open/source_opener.h"
 #include "cli/source_command.h"
 
 namespace codecfs::cli {

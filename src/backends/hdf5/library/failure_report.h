@@ -4,6 +4,8 @@
 
 #include <hdf5.h>
 
+#include <string_view>
+
 namespace codecfs::hdf5 {
 
 struct FailureReport {

@@ -11,6 +11,7 @@
 #include "backends/hdf5/library/text.h"
 #include "backends/hdf5/metadata/attribute_values.h"
 #include "backends/hdf5/metadata/dimension_scales.h"
+#include "backends/hdf5/metadata/type_map.h"
 #include "base/log.h"
 
 namespace codecfs::hdf5 {

@@ -5,6 +5,7 @@
 
 #include "backends/zarr/metadata/metadata_files.h"
 #include "backends/zarr/metadata/zarr3_metadata.h"
+#include "backends/zarr/store/store.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "model/json.h"
