@@ -1,6 +1,5 @@
 #include <utility>
 
-#include "backends/api/source.h"
 #include "backends/open/source_opener.h"
 #include "cli/source_command.h"
 

@@ -3,7 +3,6 @@
 #include <cstdlib>
 
 #include "backends/api/processes.h"
-#include "backends/api/source.h"
 #include "filters/core/codec_json.h"
 #include "filters/core/filter.h"
 #include "filters/core/parameter_limits.h"

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "backends/api/source.h"
 #include "backends/open/source_opener.h"
 #include "base/closest_name.h"
 

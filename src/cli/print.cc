@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "backends/api/newer_format.h"
-#include "backends/api/source.h"
 #include "base/sandbox.h"
 #include "filters/core/codec_json.h"
 #include "fs/passthrough/fuse_version.h"
