@@ -70,7 +70,7 @@ Result<> TreeFiles::check_shard(Ino ino) {
   CODECFS_ASSIGN(const fs::Place file, mount.tree.nodes.at(ino));
   CODECFS_ASSIGN(const fs::ChunkPlace shard, mount.chunk_place(*file.node, file.chunk));
   const Variable& facts = *shard.variable->facts;
-  if (!fs::shows_shards(file.node->view, facts)) return {};
+  if (!file.node->form().shows_shards(facts)) return {};
   for (const fs::ChunkRange& range : fs::chunks_of_shard(facts, shard.number))
     for (uint64_t number = range.first; number < range.first + range.count; ++number)
       CODECFS_TRY(mount.dataset.source().locate(shard.object, number));

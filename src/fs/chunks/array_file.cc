@@ -10,7 +10,6 @@
 
 #include "fs/chunks/page_copies.h"
 #include "model/fill.h"
-#include "model/npy_header.h"
 
 namespace codecfs::fs {
 namespace {
@@ -20,14 +19,14 @@ constexpr uint64_t kFillPattern = 4096;  // bytes of fill kept ready, at least
 
 }  // namespace
 
-Result<ArrayFile> ArrayFile::make(VariablePtr variable, bool with_header) {
+Result<ArrayFile> ArrayFile::make(VariablePtr variable, const ArrayForm& form) {
   const ChunkGrid& grid = variable->grid;
-  CODECFS_ASSIGN(std::string header, npy_header(variable->type, grid.shape()));
+  CODECFS_ASSIGN(std::string header, form.header(*variable));
   if (variable->unreadable && variable->unreadable->code == EOPNOTSUPP) return std::unexpected(*variable->unreadable);
   if (!variable->fill.empty() && variable->fill.size() != variable->type.size)
     return fail(EINVAL, "a fill of {} bytes for elements of {}", variable->fill.size(), variable->type.size);
   ArrayFile file;
-  if (with_header) file.header_ = std::move(header);
+  file.header_ = std::move(header);
   const uint64_t element = variable->type.size;
   // Test for a factor of 0 first: the product of the others may overflow.
   uint64_t size = std::ranges::find(grid.shape(), 0U) != grid.shape().end() ? 0 : element;

@@ -1,5 +1,5 @@
 #pragma once
-// A variable as one file: numpy's header (or none) and the whole array in C order.
+// A variable as one file: a header (of numpy, or none) and the whole array in C order.
 //
 // This class only maps offsets: the caller reads and changes chunks. A request accesses each chunk at most once,
 // whatever the shapes are. Each run that is contiguous in the file and in a chunk is one copy; a read that is a single
@@ -21,6 +21,7 @@
 
 #include "base/buffer.h"
 #include "base/result.h"
+#include "fs/nodes/view.h"
 #include "model/variable.h"
 
 namespace codecfs::fs {
@@ -29,7 +30,7 @@ class ArrayFile {
  public:
   /// EOPNOTSUPP if the array cannot be shown as one file: elements without fixed size, more bytes than a file can have,
   /// or a variable that is unreadable for one of these reasons.
-  static Result<ArrayFile> make(VariablePtr variable, bool with_header);
+  static Result<ArrayFile> make(VariablePtr variable, const ArrayForm& form);
 
   [[nodiscard]] const Variable& variable() const { return *variable_; }
   [[nodiscard]] uint64_t size() const { return header_.size() + data_size_; }

@@ -38,7 +38,7 @@ struct DirectoryState {
   /// Of a variable in encoded views of one version of Zarr: the codecs that were written, where the source's filters
   /// are shown as others. Chunks that the client encodes with them are decoded and stored.
   struct WrittenCodecs {
-    bool is_zarr3 = false;
+    const MetadataFormat* format = nullptr;
     std::vector<FilterStage> chain;
   };
   std::optional<WrittenCodecs> codecs;

@@ -40,8 +40,8 @@ Result<Ino> MountContext::ino_of(const Place& directory) {
 Result<Ino> MountContext::chunk_key(const Node& node, const Variable& variable, uint64_t number) {
   const uint64_t count = grid_of(node.view, variable).count();
   // The state that all views share is that of the chunks in a shard.
-  return shows_shards(node.view, variable) ? tree.nodes.chunk_ino(node, number, count)
-                                           : tree.nodes.chunk_key(node, number, count);
+  return node.form().shows_shards(variable) ? tree.nodes.chunk_ino(node, number, count)
+                                            : tree.nodes.chunk_key(node, number, count);
 }
 
 Result<ChunkPlace> MountContext::chunk_place(const Node& node, uint64_t number) {
@@ -73,7 +73,7 @@ bool MountContext::shows_absent(const Node& node, const VariableView& view) cons
 }
 
 bool MountContext::lists_absent(const Node& node, const VariableView& view) const {
-  if (!view.shows_absent_chunks() || is_zarr3(node.view)) return false;
+  if (!view.shows_absent_chunks() || !node.form().format().shows_absent_chunks) return false;
   return !is_condemned(node, tree.overlay.state_of(node));
 }
 

@@ -11,7 +11,7 @@ Result<Place> NamePolicy::changeable_directory(Ino ino, std::string_view new_nam
   if (!is_directory) return fail(ENOTDIR, "{}: not a directory", place.node->path);
   const View view = place.node->view;
   if (const Result<> named = check_name(view, mount_.path_of(view) + mount_.path_of(place), new_name); !named) {
-    if (place.node->kind == NodeKind::group && !is_zarr3(view))
+    if (place.node->kind == NodeKind::group && !form_of(view).format().has_chunk_directories)
       mount_.tree.overlay.change(*place.node, [](DirectoryState& state) { state.refused_v3 = true; });
     return std::unexpected(named.error());
   }
@@ -20,7 +20,7 @@ Result<Place> NamePolicy::changeable_directory(Ino ino, std::string_view new_nam
                 place.node->is_root() ? "/" : place.node->path);
   if (place.node->kind == NodeKind::control || place.node->kind == NodeKind::views)
     return fail(EPERM, "{}: is only read", place.node->path);
-  if (shows_arrays(place.node->view))
+  if (place.node->form().array != nullptr)
     return fail(EPERM, "{}: in the {} view there is what the dataset has; make, move and remove it in another view",
                 mount_.path_of(place.node->view) + place.node->path, name_of(place.node->view));
   return place;
@@ -29,7 +29,8 @@ Result<Place> NamePolicy::changeable_directory(Ino ino, std::string_view new_nam
 Result<> NamePolicy::may_stage(const Place& directory, std::string_view name) {
   const Node& node = *directory.node;
   if (is_nczarr_file(name)) return {};
-  const bool is_chunk = is_zarr3(node.view) ? name == "c" || is_spooled_chunk(node, name) : looks_like_chunk(name);
+  const bool has_chunk_directories = node.form().format().has_chunk_directories;
+  const bool is_chunk = has_chunk_directories ? name == "c" || is_spooled_chunk(node, name) : looks_like_chunk(name);
   const bool before_array = is_chunk || name == name_of(FileKind::filter) || name == name_of(FileKind::codecs);
   if (node.kind == NodeKind::group && before_array) {
     // It stays a scratch file until a .zarray or zarr.json makes this group (or one above, of Zarr v3) a variable.
@@ -37,11 +38,11 @@ Result<> NamePolicy::may_stage(const Place& directory, std::string_view name) {
       return fail(EINVAL, "{}/{}: is the name of a file of an array, but {}", node.path, name, why);
     };
     if (is_dataset_root(node)) return never("the root of the dataset is a group");
-    if (!is_zarr3(node.view) && is_below_v3_array(node))
+    if (!has_chunk_directories && is_below_v3_array(node))
       return never("this is a chunk directory of Zarr format 3, and this view is of format 2");
     CODECFS_ASSIGN(const std::vector<Entry> members, mount_.dataset.source().list(node.object));
     // The directories of its chunks may come first, which are groups so far.
-    const bool is_for_chunks = is_zarr3(node.view) && members.size() == 1 && members.front().name == "c" &&
+    const bool is_for_chunks = has_chunk_directories && members.size() == 1 && members.front().name == "c" &&
                                mount_.tree.overlay.state_of(node).made_here;
     if (!members.empty() && !is_for_chunks) return never("this group has members and cannot become one");
     return {};

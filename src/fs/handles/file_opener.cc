@@ -26,7 +26,7 @@ namespace {
 /// More bytes than any encoder produces for a chunk, or for the chunks of a shard that are not more than the limit of
 /// one chunk together: a longer file is refused.
 uint64_t max_encoded(View view, const Variable& variable) {
-  const bool is_known = variable.chunk_bytes && !shows_shards(view, variable);
+  const bool is_known = variable.chunk_bytes && !form_of(view).shows_shards(variable);
   const uint64_t bytes = is_known ? *variable.chunk_bytes : max_chunk_bytes();
   const uint64_t of_plugin = filters::has_plugin(variable.filters) ? filters::most_of_plugin(bytes) : 0;
   return std::max(bytes + bytes / 2 + (uint64_t{1} << 20), of_plugin);
@@ -70,9 +70,9 @@ FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncat
   // The kernel's inode number may be that of a scratch file, or of another view.
   CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
   if (mount_.options.coherent) uses_.coherence.chunk_opened(chunk);
-  Opened file = is_encoded(node.view) ? open_encoded(node, chunk, for_writing, truncate)
-                : for_writing         ? open_chunk_to_write(node, chunk, truncate)
-                                      : open_chunk(node, chunk, ino);
+  Opened file = node.form().is_encoded ? open_encoded(node, chunk, for_writing, truncate)
+                : for_writing          ? open_chunk_to_write(node, chunk, truncate)
+                                       : open_chunk(node, chunk, ino);
   if (file) (*file)->caching.outside = mount_.options.coherent;
   return file;
 }
@@ -166,7 +166,7 @@ FileOpener::Opened FileOpener::open_encoded(const Node& node, const ChunkPlace& 
                                             bool truncate) {
   const Variable& variable = *chunk.variable->facts;
   CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.chunk_ino(node, chunk.number, grid_of(node.view, variable).count()));
-  if (!for_writing && shows_shards(node.view, variable)) {
+  if (!for_writing && node.form().shows_shards(variable)) {
     CODECFS_ASSIGN(auto shard, uses_.encoded.open_shard(node, chunk.number));
     return std::make_unique<ShardHandle>(mount_.stats, std::move(shard));
   }
@@ -231,7 +231,7 @@ Result<FileOpener::Created> FileOpener::create_file(Ino parent, std::string_view
     return create_file(parent, name, permissions, flags, cancelled);
   }
   mount_.tree.overlay.note_made(*node);
-  if (is_encoded(node->view)) return create_encoded(*node, *chunk);
+  if (node->form().is_encoded) return create_encoded(*node, *chunk);
   return create_chunk(*node, *chunk, parent, flags, cancelled);
 }
 

@@ -35,7 +35,7 @@ Result<> InodeChanges::resize(const Place& place, const struct stat& shown, Ino 
   }
   if (place.file != FileKind::chunk)
     return fail(EINVAL, "{}: a part of a metadata file means nothing: write it as a whole", node.path);
-  if (is_encoded(node.view))
+  if (node.form().is_encoded)
     return fail(EINVAL, "{}: a part of an encoded chunk means nothing: write it as a whole", node.path);
   return resize_chunk(node, place.chunk, shown, ino, size, cancelled);
 }

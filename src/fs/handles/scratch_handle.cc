@@ -11,7 +11,7 @@ namespace codecfs::fs {
 Result<std::optional<ChunkPlace>> ScratchHandle::chunk() {
   CODECFS_ASSIGN(const Place place, io_.mount().tree.place_of(ino_));
   if (place.node->kind == NodeKind::scratch || place.file != FileKind::chunk) return std::optional<ChunkPlace>();
-  if (is_encoded(place.node->view))
+  if (place.node->form().is_encoded)
     return fail(ESTALE, "{}: was renamed to an encoded chunk; open it under that name", place.node->path);
   CODECFS_ASSIGN(ChunkPlace chunk, io_.mount().chunk_place(*place.node, place.chunk));
   return std::optional(std::move(chunk));

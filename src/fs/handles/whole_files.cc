@@ -33,7 +33,7 @@ Result<Slice> WholeFiles::make_whole(Ino ino) {
   }
   CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
   ChunkPtr bytes;
-  if (is_encoded(node.view)) {
+  if (node.form().is_encoded) {
     CODECFS_ASSIGN(bytes, encoded_.content(node, chunk));
   } else if (const auto edited = mount_.chunks.write_back.content(chunk.key)) {
     return Slice{edited->bytes->bytes().first(edited->size), edited->bytes};

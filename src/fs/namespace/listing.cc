@@ -33,8 +33,7 @@ Result<std::unique_ptr<OpenDirectory>> Listing::open(Ino ino) {
   const bool is_directory = place.file == FileKind::itself || place.file == FileKind::chunk_directory;
   if (!is_directory || node.kind == NodeKind::symlink || node.kind == NodeKind::file)
     return fail(ENOTDIR, "{}: not a directory", node.path);
-  if (node.kind == NodeKind::variable && shows_arrays(node.view) && !node.is_root())
-    return fail(ESTALE, "{}: is a variable now", node.path);
+  if (node.is_array_file()) return fail(ESTALE, "{}: is a variable now", node.path);
   auto directory = std::make_unique<OpenDirectory>();
   directory->place = place;
   directory->hold.emplace(mount_.tree.nodes, node);
@@ -51,10 +50,10 @@ Result<std::unique_ptr<OpenDirectory>> Listing::open(Ino ino) {
     if (!is_still) return open(ino);
     // In a folder it may be a name like any other.
     if (node.is_root()) std::erase_if(directory->entries, [](const Entry& entry) { return entry.name == ".codecfs"; });
-    if (shows_arrays(node.view)) array_names_.show(node, *directory);
+    if (node.form().array != nullptr) array_names_.show(node, *directory);
     // zarr-python makes a directory and then tests whether it is empty: a new one shows nothing until something is in
     // it.
-    const bool may_be_empty = is_zarr3(node.view) || mount_.tree.overlay.state_of(node).empty;
+    const bool may_be_empty = node.form().format().lists_new_groups_empty || mount_.tree.overlay.state_of(node).empty;
     if (may_be_empty && directory->entries.empty()) return directory;
   } else if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(directory->variable, mount_.dataset.variable(node.object));
@@ -105,7 +104,7 @@ Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& tak
     take({"view", kFirstEntry + 1, S_IFDIR, mount_.tree.nodes.views().ino(),
           [this] { return names_.attributes(mount_.tree.nodes.views().ino()); }});
   if (node.kind == NodeKind::views) return read_views(std::max(from, kFirstEntry), take);
-  if (node.kind != NodeKind::variable || shows_arrays(node.view)) return {};
+  if (node.kind != NodeKind::variable || node.form().array != nullptr) return {};
   if (!has_directories(node.view, *directory.variable->facts)) return read_chunks(directory, first_entry, take);
   if (first_entry == 0) {
     CODECFS_ASSIGN(const bool has_room, take_top_of_chunks(directory, take));
@@ -119,7 +118,7 @@ Result<> Listing::read_group(OpenDirectory& directory, off_t from, const TakeIte
   for (auto index = static_cast<size_t>(from - kFirstEntry); index < directory.entries.size(); ++index) {
     const Entry& entry = directory.entries[index];
     const std::string& name = directory.names.empty() ? entry.name : directory.names[index];
-    const bool file = entry.kind == EntryKind::variable && shows_arrays(node.view);
+    const bool file = entry.kind == EntryKind::variable && node.form().array != nullptr;
     const DirectoryItem item{name, kFirstEntry + static_cast<off_t>(index) + 1, file ? S_IFREG : mode_of(entry.kind), 0,
                              [&] { return listed_attributes(directory, entry); }};
     if (!take(item)) return {};
@@ -227,9 +226,9 @@ DirectoryItem Listing::chunk_item(const ListedChunk& chunk, std::string name, ui
   bool is_size_known = chunk.is_shape_current;
   // Where it takes the work of decoding or encoding to know a size, it is done when the chunk is looked up.
   const Variable& facts = *chunk.directory.variable->facts;
-  if (shows_shards(node.view, facts)) {
+  if (node.form().shows_shards(facts)) {
     is_size_known = false;  // each file would have to be opened
-  } else if (is_size_known && !is_encoded(node.view)) {
+  } else if (is_size_known && !node.form().is_encoded) {
     is_size_known = facts.chunk_bytes.has_value();
   } else if (is_size_known) {
     const Result<ChunkPlace> place = mount_.chunk_place(node, chunk.number);

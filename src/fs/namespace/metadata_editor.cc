@@ -205,7 +205,7 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
 
 Result<> MetadataEditor::apply_zarray(Ino directory, std::string_view text, const Cancelled& cancelled) {
   CODECFS_ASSIGN(const Place before, mount_.tree.nodes.at(directory));
-  const bool with_codecs = before.node->view == View::encoded;
+  const bool with_codecs = before.node->form().is_encoded;
   Result<Variable> wanted = parse_zarray(text, with_codecs);
   if (!wanted) return fail(wanted.error().code, "{}: {}", before.node->path, wanted.error().reason);
   if (before.node->kind == NodeKind::group) return make_variable(directory, *std::move(wanted));
@@ -260,12 +260,12 @@ Result<> MetadataEditor::make_variable(Ino ino, Variable variable, std::vector<S
     if (group.is_root()) return fail(EINVAL, "the root of this source is a group and cannot become a variable");
     if (group.kind != NodeKind::group) return fail(EEXIST, "{}: became a variable meanwhile", group.path);
     CODECFS_ASSIGN(const Place parent, mount_.tree.nodes.at(group.parent));
-    if (is_encoded(group.view)) {
+    if (group.form().is_encoded) {
       CODECFS_ASSIGN(variable.filters, filters_.chain_for_codecs(group, variable, codecs));
     } else {
       CODECFS_ASSIGN(variable.filters, filters_.chain_for_new(group, variable));
     }
-    if (!is_zarr3(group.view)) {  // a zarr.json has it all
+    if (group.form().format().has_attributes_apart) {
       CODECFS_ASSIGN(variable.attributes, source.group_attributes(group.object));
       const auto mark = std::ranges::find_if(variable.attributes, named(kFillAttribute));
       if (!variable.fill_value.is_null() && mark != variable.attributes.end()) {
@@ -331,14 +331,13 @@ void MetadataEditor::announce_variable(const Node& variable) {
   notifier_.metadata_changed(variable);
   if (const Result<Place> parent = mount_.tree.nodes.at(variable.parent))
     for (const Node* shown : mount_.tree.nodes.in_all_views(*parent->node))
-      if (shows_arrays(shown->view)) notifier_.member_changed(*shown, variable.name(), true);
+      if (shown->form().array != nullptr) notifier_.member_changed(*shown, variable.name(), true);
   for (const Node* shown : mount_.tree.nodes.in_all_views(variable)) {
-    for (const NodeKind kind : {NodeKind::group, NodeKind::variable})
-      for (const NamedFile& file : files_of(kind))
+    const MetadataFormat& format = shown->form().format();
+    for (const std::span<const NamedFile> files : {format.of_groups, format.of_variables})
+      for (const NamedFile& file : files)
         mount_.kernel.invalidator->name_changed(shown->ino(), std::string(file.name), false);
-    if (!is_zarr3(shown->view)) continue;
-    for (const char* const name : {"zarr.json", "c"})
-      mount_.kernel.invalidator->name_changed(shown->ino(), name, false);
+    if (format.has_chunk_directories) mount_.kernel.invalidator->name_changed(shown->ino(), "c", false);
   }
 }
 

@@ -26,8 +26,8 @@ Result<> MetadataEditor::check_text(const Place& place, std::string_view text) {
   switch (place.file) {
     case FileKind::zgroup: return check_zgroup(text);
     case FileKind::zattrs: return with_path(parse_zattrs(text));
-    case FileKind::zarray: return with_path(parse_zarray(text, node.view == View::encoded));
-    case FileKind::zarr_json: return with_path(parse_zarr_json(text, is_encoded(node.view)));
+    case FileKind::zarray: return with_path(parse_zarray(text, node.form().is_encoded));
+    case FileKind::zarr_json: return with_path(parse_zarr_json(text, node.form().is_encoded));
     default: return filters_.check_text(node, place.file == FileKind::filter, text);
   }
 }

@@ -78,7 +78,7 @@ bool MetadataEditor::is_other_fill(const Variable& variable, const Json& value) 
 Result<> MetadataEditor::apply_zarr_json(Ino directory, std::string_view text, const Cancelled& cancelled) {
   CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(directory));
   const Node& node = *place.node;
-  Result<WrittenZarr3> written = parse_zarr_json(text, is_encoded(node.view));
+  Result<WrittenZarr3> written = parse_zarr_json(text, node.form().is_encoded);
   if (!written) return fail(written.error().code, "{}: {}", node.path, written.error().reason);
   take_listed_names(*written);
   if (node.kind == NodeKind::group && written->is_array) return make_array(directory, *std::move(written));
@@ -126,7 +126,7 @@ Result<> MetadataEditor::change_array(Ino directory, const WrittenZarr3& written
   if (now.grid.rank() != wanted.grid.rank()) return unchangeable("shape");
   if (!are_same_shards(now, wanted)) {
     CODECFS_TRY(filters_.set_sharding(directory, wanted, cancelled));
-  } else if (is_encoded(view) && !now.shards) {
+  } else if (form_of(view).is_encoded && !now.shards) {
     CODECFS_TRY(filters_.apply_codecs(directory, wanted, cancelled));
   }
   const SharedLock layout(mount_.tree.layout);
@@ -201,7 +201,7 @@ Result<> MetadataEditor::change_attributes(const Node& node, const WrittenAttrib
 Result<> MetadataEditor::make_array(Ino directory, WrittenZarr3 written) {
   Variable& variable = written.variable;
   const bool keeps_names = mount_.dataset.source().is_zarr3();
-  if (variable.chunk_keys != (keeps_names ? keys_of(View::decoded3, variable) : ChunkKeys()))
+  if (variable.chunk_keys != (keeps_names ? kZarr3Format.keys_of(variable) : ChunkKeys()))
     return fail(EINVAL, "zarr.json: new chunks are named c/0/1 here: \"chunk_key_encoding\" is \"default\" with \"/\"");
   if (variable.shards && !keeps_names) return refuse_shards();
   variable.attributes = std::move(written.attributes.attributes);

@@ -22,15 +22,15 @@ Result<struct stat> Namespace::lookup(Ino parent, std::string_view name) {
   }
   if (parent == kRootIno && name == ".codecfs") return attributes(mount_.tree.nodes.control().ino());
 
-  if (node.kind == NodeKind::variable && !shows_arrays(node.view)) return lookup_chunk(parent, place, name);
+  if (node.kind == NodeKind::variable && node.form().array == nullptr) return lookup_chunk(parent, place, name);
   if (const std::optional<Ino> scratch = mount_.tree.scratch.find(node.ino(), name)) return attributes(*scratch);
   if (node.kind == NodeKind::variable) return not_there();
   const Node* child = nullptr;
   {
     const SharedLock names(mount_.tree.names);
     if (mount_.tree.is_still(parent, place)) {
-      CODECFS_ASSIGN(const Entry entry, shows_arrays(node.view) ? array_names_.find(node, name)
-                                                                : mount_.dataset.source().find(node.object, name));
+      CODECFS_ASSIGN(const Entry entry, node.form().array != nullptr ? array_names_.find(node, name)
+                                                                     : mount_.dataset.source().find(node.object, name));
       CODECFS_ASSIGN(child, mount_.tree.nodes.child(node, entry));
     }
   }
@@ -99,7 +99,7 @@ std::optional<struct stat> Namespace::known(Ino parent, std::string_view name) {
   if (!place) return std::nullopt;
   const Node& node = *place->node;
   if (const std::optional<FileKind> file = metadata_named(*place, name)) return known(node.ino(*file));
-  if (shows_arrays(node.view)) return std::nullopt;
+  if (node.form().array != nullptr) return std::nullopt;
   if (node.kind == NodeKind::variable) {
     const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
     if (!view) return known(node.ino(FileKind::unknown));
@@ -119,7 +119,8 @@ std::optional<struct stat> Namespace::known(Ino ino) {
   const Result<Place> place = mount_.tree.place_of(ino);
   if (!place) return std::nullopt;
   const Node& node = *place->node;
-  if (node.kind == NodeKind::scratch || node.kind == NodeKind::symlink || shows_arrays(node.view)) return std::nullopt;
+  if (node.kind == NodeKind::scratch || node.kind == NodeKind::symlink || node.form().array != nullptr)
+    return std::nullopt;
   if (place->file == FileKind::chunk) {
     const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
     if (!view) return inodes_.make(node, ino, S_IFREG, 1);
@@ -147,14 +148,14 @@ Result<struct stat> Namespace::found(Ino ino) {
 }
 
 Result<struct stat> Namespace::child_attributes(const Node& child) {
-  if (child.kind == NodeKind::variable && shows_arrays(child.view)) return arrays_.attributes(child);
+  if (child.kind == NodeKind::variable && child.form().array != nullptr) return arrays_.attributes(child);
   return attributes(child.ino());
 }
 
 Result<std::string> Namespace::link_target(Ino ino) {
   CODECFS_ASSIGN(const Place place, mount_.tree.place_of(ino));
   if (place.node->kind != NodeKind::symlink) return fail(EINVAL, "{}: not a symlink", place.node->path);
-  return shows_arrays(place.node->view) ? array_names_.link_target(*place.node) : place.node->target;
+  return place.node->form().array != nullptr ? array_names_.link_target(*place.node) : place.node->target;
 }
 
 bool Namespace::remembers_absence(Ino parent, std::string_view name) {
@@ -167,7 +168,7 @@ bool Namespace::remembers_absence(Ino parent, std::string_view name) {
   // A group may become a variable, which has files of its own.
   for (const FileKind file : {FileKind::zarray, FileKind::zattrs, FileKind::filter, FileKind::codecs})
     if (name == name_of(file)) return false;
-  const bool is_v3 = is_zarr3(place->node->view);
+  const bool is_v3 = place->node->form().format().has_chunk_directories;
   if (is_v3 && name == "c") return false;
   // A chunk may come into being with a .zarray or another shape, and be shown without being written.
   const bool like_chunk = name.find_first_not_of("0123456789.") == name.npos || (is_v3 && name.starts_with("c."));
@@ -176,7 +177,7 @@ bool Namespace::remembers_absence(Ino parent, std::string_view name) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(place->node->object);
   if (!view || ((*view)->shows_absent_chunks() && !is_v3)) return false;
   // A shard comes into being with any of its chunks.
-  if (shows_shards(place->node->view, *(*view)->facts)) return false;
+  if (place->node->form().shows_shards(*(*view)->facts)) return false;
   const ChunkGrid& grid = (*view)->facts->grid;
   const std::optional<uint64_t> number = chunk_named(*place, *(*view)->facts, name).chunk;
   // Not before the shape changes; but then mkdir -p must find the directories of new chunks at once.

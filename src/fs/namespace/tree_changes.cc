@@ -28,7 +28,7 @@ Result<struct stat> TreeChanges::make_directory(Ino parent, std::string_view nam
   CODECFS_ASSIGN(const Place directory, policy_.changeable_directory(parent, name));
   const Node* node = directory.node;
   if (node->kind == NodeKind::variable) return make_chunk_directory(directory, parent, name);
-  if (name == "c" && !is_zarr3(node->view) && mount_.tree.overlay.state_of(*node).refused_v3)
+  if (name == "c" && !node->form().format().has_chunk_directories && mount_.tree.overlay.state_of(*node).refused_v3)
     return fail(EINVAL, "{}/{}: is a chunk directory of Zarr format 3, and this view is of format 2", node->path, name);
   if (metadata_named(directory, name))
     return fail(EINVAL, "{}/{}: this is the name of a metadata file", node->path, name);
@@ -193,7 +193,7 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
   // rm -rf goes on after an error.
   if (mount_.options.nodelete && std::chrono::steady_clock::now() - mount_.tree.overlay.state_of(*node).kept < kKept)
     return fail(EPERM, "{}/{}: with -o nodelete chunks are not removed with their variable", node->path, name);
-  if (shows_shards(node->view, *chunk->variable->facts)) {
+  if (node->form().shows_shards(*chunk->variable->facts)) {
     CODECFS_TRY(chunk_files_.remove_shard(*node, *chunk));
     mount_.tree.times.set(node->ino(), {}, now());
     mount_.tree.times.set(parent, {}, now());
@@ -278,7 +278,7 @@ Result<std::optional<TreeChanges::ScratchName>> TreeChanges::scratch_named(Ino p
 /// by a program that has the metadata of another view.
 Result<> TreeChanges::check_complete(const Node& node, const ChunkPlace& chunk, uint64_t size) {
   const std::optional<uint64_t> bytes = chunk.variable->facts->chunk_bytes;
-  if (is_encoded(node.view) || !bytes || size >= *bytes) return {};
+  if (node.form().is_encoded || !bytes || size >= *bytes) return {};
   return fail(EINVAL,
               "{}/{}: a file of {} bytes cannot become a chunk of {}: in this view chunks are decoded and complete. If "
               "it is encoded, write it in .codecfs/view/encoded",

@@ -19,12 +19,15 @@ std::vector<uint64_t> coordinates_of(const ChunkGrid& grid, uint64_t number) {
 
 }  // namespace
 
-uint64_t file_of_chunk(View view, const Variable& variable, uint64_t chunk) {
-  if (!shows_shards(view, variable)) return chunk;
+uint64_t shard_of_chunk(const Variable& variable, uint64_t chunk) {
   const ChunkGrid& shards = variable.shards->grid;
   std::vector<uint64_t> at = coordinates_of(variable.grid, chunk);
   for (size_t axis = 0; axis < at.size(); ++axis) at[axis] /= shards.chunks()[axis] / variable.grid.chunks()[axis];
   return shards.number_of(at);
+}
+
+uint64_t file_of_chunk(View view, const Variable& variable, uint64_t chunk) {
+  return form_of(view).shows_shards(variable) ? shard_of_chunk(variable, chunk) : chunk;
 }
 
 std::vector<ChunkRange> chunks_of_shard(const Variable& variable, uint64_t shard) {
@@ -47,20 +50,16 @@ std::vector<ChunkRange> chunks_of_shard(const Variable& variable, uint64_t shard
   }
 }
 
-ChunkKeys keys_of(View view, const Variable& variable) {
-  if (!is_zarr3(view)) return {.has_prefix = false, .separator = '.'};
-  return variable.chunk_keys.separator == '.' ? variable.chunk_keys : ChunkKeys();
-}
-
 bool has_directories(View view, const Variable& variable) {
-  return variable.grid.rank() > 0 && keys_of(view, variable).separator == '/';
+  return variable.grid.rank() > 0 && form_of(view).format().keys_of(variable).separator == '/';
 }
 
 NamedChunk chunk_named(const Place& directory, const Variable& variable, std::string_view name) {
   const View view = directory.node->view;
   const ChunkGrid& grid = grid_of(view, variable);
   const bool is_top = directory.file != FileKind::chunk_directory;
-  if (is_top && !has_directories(view, variable)) return {keys_of(view, variable).number_of(grid, name), {}};
+  if (is_top && !has_directories(view, variable))
+    return {form_of(view).format().keys_of(variable).number_of(grid, name), {}};
   if (is_top && name != kTop) return {};
   if (is_top) return {{}, 0};
   const std::optional<uint64_t> coordinate = parse_coordinate(name);
@@ -93,7 +92,7 @@ Result<Ino> parent_of_directory(Nodes& nodes, const Node& variable, const ChunkG
 }
 
 std::string path_of_chunk(View view, const Variable& variable, uint64_t number) {
-  return keys_of(view, variable).name_of(grid_of(view, variable), number);
+  return form_of(view).format().keys_of(variable).name_of(grid_of(view, variable), number);
 }
 
 std::string path_of_directory(const ChunkGrid& grid, uint64_t number) {

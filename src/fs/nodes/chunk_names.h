@@ -23,16 +23,14 @@ struct NamedChunk {
   std::optional<uint64_t> directory;
 };
 
-/// Whether the chunk files of a view are the shards of the variable, as they are stored.
-inline bool shows_shards(View view, const Variable& variable) {
-  return view == View::encoded3 && variable.shards.has_value();
-}
 /// The grid of the chunk files.
 inline const ChunkGrid& grid_of(View view, const Variable& variable) {
-  return shows_shards(view, variable) ? variable.shards->grid : variable.grid;
+  return form_of(view).shows_shards(variable) ? variable.shards->grid : variable.grid;
 }
 /// The file of a view that holds a chunk of the variable.
 uint64_t file_of_chunk(View view, const Variable& variable, uint64_t chunk);
+/// The shard that holds a chunk of a variable with shards.
+uint64_t shard_of_chunk(const Variable& variable, uint64_t chunk);
 /// The chunks of the variable that are in a shard, ascending, as ranges of consecutive numbers.
 struct ChunkRange {
   uint64_t first = 0;
@@ -40,7 +38,6 @@ struct ChunkRange {
 };
 std::vector<ChunkRange> chunks_of_shard(const Variable& variable, uint64_t shard);
 
-ChunkKeys keys_of(View view, const Variable& variable);
 /// Whether directories hold the chunks.
 bool has_directories(View view, const Variable& variable);
 

@@ -67,22 +67,15 @@ bool is_temporary_path(std::string_view path) {
 }
 
 Result<> check_name(View view, std::string_view directory, std::string_view name) {
-  constexpr std::array<std::string_view, 4> kZarr2 = {".zarray", ".zgroup", ".zattrs", ".zmetadata"};
-  const bool is_encoded_view = is_encoded(view);
-  if (!is_zarr3(view) && name == "zarr.json")
-    return fail(EINVAL,
-                "{}/{}: is the metadata file of Zarr format 3, and this view is of format 2; write it to "
-                ".codecfs/view/{}, or mount with -o view={}, or write format 2 (zarr_format=2 in zarr-python 3 and "
-                "xarray)",
-                directory, name, is_encoded_view ? name_of(View::encoded3) : name_of(View::decoded3),
-                is_encoded_view ? name_of(View::encoded3) : name_of(View::decoded3));
-  if (is_zarr3(view) && std::ranges::find(kZarr2, name) != kZarr2.end())
-    return fail(EINVAL,
-                "{}/{}: is a metadata file of Zarr format 2, and this view is of format 3; write it to "
-                ".codecfs/view/{}, or mount with -o view={}",
-                directory, name, is_encoded_view ? name_of(View::encoded) : name_of(View::decoded),
-                is_encoded_view ? name_of(View::encoded) : name_of(View::decoded));
-  return {};
+  const MetadataFormat& own = form_of(view).format();
+  const View counterpart = counterpart_of(view);
+  const MetadataFormat& other = form_of(counterpart).format();
+  if (!other.has_file(name)) return {};
+  return fail(EINVAL,
+              "{}/{}: is {} metadata file of Zarr format {}, and this view is of format {}; write it to "
+              ".codecfs/view/{}, or mount with -o view={}{}",
+              directory, name, other.has_attributes_apart ? "a" : "the", other.version, own.version,
+              name_of(counterpart), name_of(counterpart), own.advice);
 }
 
 }  // namespace codecfs::fs

@@ -44,7 +44,7 @@ void add_attributes(const std::vector<Attribute>& attributes, std::vector<Xattr>
 }  // namespace
 
 std::vector<Xattr> variable_xattrs(const VariableView& view, const std::vector<Attribute>& attributes,
-                                   const std::optional<std::string>& filter_out, bool is_zarr3) {
+                                   const std::optional<std::string>& filter_out, const MetadataFormat& format) {
   const Variable& variable = *view.facts;
   std::vector<Xattr> list;
   const auto add = [&](std::string name, std::string value) {
@@ -63,7 +63,7 @@ std::vector<Xattr> variable_xattrs(const VariableView& view, const std::vector<A
   if (variable.type.order != ByteOrder::none)
     add("_Endianness", variable.type.order == ByteOrder::big ? "big" : "little");
   if (view.filter) add("_Filter", without_newline(*view.filter));
-  add("_Codecs", without_newline(is_zarr3 ? *view.codecs3() : *view.codecs));
+  add("_Codecs", without_newline(*format.codecs_of(view)));
   if (filter_out) add("_FilterOut", *filter_out);
   if (!variable.type_text.empty()) add("_Type", variable.type_text);
   if (!variable.max_shape.empty()) {
@@ -76,12 +76,12 @@ std::vector<Xattr> variable_xattrs(const VariableView& view, const std::vector<A
 }
 
 std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes,
-                                const std::optional<std::vector<FilterStage>>& chain, bool is_zarr3) {
+                                const std::optional<std::vector<FilterStage>>& chain, const MetadataFormat& format) {
   std::vector<Xattr> list;
   if (chain) {
     if (const Result<std::string> spec = filters::print_filter_spec(*chain))
       list.push_back({"user._Filter", spec->empty() ? "none" : *spec});
-    const Result<Json> codecs = is_zarr3 ? filters::print_zarr3_chain(*chain) : filters::print_codecs(*chain);
+    const Result<Json> codecs = format.print_chain(*chain);
     list.push_back({"user._Codecs", print_json(codecs ? *codecs : filters::print_codecs(*chain))});
   }
   add_attributes(attributes, list);

@@ -30,12 +30,14 @@ inline constexpr std::string_view kFilterStoredName = "_FilterStored";
 inline constexpr std::string_view kCodecsName = "_Codecs";
 
 /// Special attributes first; an ordinary attribute of the same name is hidden. `filter_out`: user._FilterOut, the
-/// filters that a mount rule assigns to the variable. `is_zarr3`: user._Codecs in the form of Zarr v3.
+/// filters that a mount rule assigns to the variable. `format`: of user._Codecs.
 std::vector<Xattr> variable_xattrs(const VariableView& variable, const std::vector<Attribute>& attributes,
-                                   const std::optional<std::string>& filter_out = {}, bool is_zarr3 = false);
+                                   const std::optional<std::string>& filter_out = {},
+                                   const MetadataFormat& format = kZarr2Format);
 /// `chain`: the filters of new variables below the group. user._Filter is omitted if a codec has no HDF5 id.
 std::vector<Xattr> group_xattrs(const std::vector<Attribute>& attributes,
-                                const std::optional<std::vector<FilterStage>>& chain = {}, bool is_zarr3 = false);
+                                const std::optional<std::vector<FilterStage>>& chain = {},
+                                const MetadataFormat& format = kZarr2Format);
 std::vector<Xattr> chunk_xattrs(const ChunkInfo& chunk);
 
 /// Whether a name with "user." is special, so that no ordinary attribute can be changed through it.

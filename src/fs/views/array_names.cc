@@ -12,42 +12,48 @@ namespace {
 
 constexpr unsigned kMaxLinks = 40;  // as many as the kernel follows
 
-std::string_view suffix_of(View view) { return view == View::npy ? kNpySuffix : std::string_view(); }
-
-/// Of the last name of a path.
-std::string path_with_suffix(std::string_view path) {
+/// With the suffix of the form behind its last name.
+std::string path_in(const ArrayForm& form, std::string_view path) {
   const size_t name = path.rfind('/') + 1;
-  return fmt::format("{}{}", path.substr(0, name), with_suffix(path.substr(name), kNpySuffix));
+  return fmt::format("{}{}", path.substr(0, name), with_suffix(path.substr(name), form.suffix));
 }
 
 }  // namespace
 
 std::string array_path(const Node& node) {
   if (node.is_root()) return fmt::format("/{}", files_of(node).front().name);
-  return node.view == View::npy ? path_with_suffix(node.path) : node.path;
+  const ArrayForm* const form = node.form().array;
+  return form == nullptr ? node.path : path_in(*form, node.path);
+}
+
+Result<ArrayFile> array_of(VariablePtr variable, View view) {
+  const ArrayForm* const form = form_of(view).array;
+  if (form == nullptr) return std::unexpected(Error{ENOENT, {}});
+  return ArrayFile::make(std::move(variable), *form);
 }
 
 Result<ArrayFile> array_of(Dataset& dataset, View view, ObjectId variable) {
   CODECFS_ASSIGN(const VariableViewPtr now, dataset.variable(variable));
-  return ArrayFile::make(now->facts, view == View::npy);
+  return array_of(now->facts, view);
 }
 
 Result<Entry> ArrayNames::find(const Node& group, std::string_view name) {
   Source& source = mount_.dataset.source();
-  if (group.view == View::npy && name.size() > kNpySuffix.size() && name.ends_with(kNpySuffix)) {
-    const std::string_view stem = name.substr(0, name.size() - kNpySuffix.size());
+  const std::string_view suffix = group.form().array->suffix;
+  if (!suffix.empty() && name.size() > suffix.size() && name.ends_with(suffix)) {
+    const std::string_view stem = name.substr(0, name.size() - suffix.size());
     const Result<Entry> entry = source.find(group.object, stem);
     if (!entry && entry.error().code != ENOENT) return entry;
     if (entry && variable_behind(group, *entry)) return entry;
     if (is_cut_name(stem)) {
       CODECFS_ASSIGN(const std::vector<Entry> entries, source.list(group.object));
       for (const Entry& other : entries)
-        if (with_suffix(other.name, kNpySuffix) == name && variable_behind(group, other)) return other;
+        if (with_suffix(other.name, suffix) == name && variable_behind(group, other)) return other;
     }
   }
   CODECFS_ASSIGN(Entry entry, source.find(group.object, name));
   // It exists under its other name.
-  if (group.view == View::npy && variable_behind(group, entry)) return std::unexpected(Error{ENOENT, {}});
+  if (!suffix.empty() && variable_behind(group, entry)) return std::unexpected(Error{ENOENT, {}});
   return entry;
 }
 
@@ -68,7 +74,7 @@ void ArrayNames::show(const Node& group, OpenDirectory& directory) {
       const Result<ArrayFile> file = array_of(mount_.dataset, group.view, *variable);
       if (!file && file.error().code == EOPNOTSUPP) continue;
     }
-    names.push_back(with_suffix(entry.name, suffix_of(group.view)));
+    names.push_back(with_suffix(entry.name, group.form().array->suffix));
     taken.insert(names.back());
     shown.push_back(std::move(entry));
   }
@@ -82,10 +88,11 @@ void ArrayNames::show(const Node& group, OpenDirectory& directory) {
 }
 
 Result<std::string> ArrayNames::link_target(const Node& link) {
-  if (link.view != View::npy) return link.target;
+  const ArrayForm& form = *link.form().array;
+  if (form.suffix.empty()) return link.target;
   CODECFS_ASSIGN(const Place parent, mount_.tree.nodes.at(link.parent));
   const Entry entry{{}, EntryKind::symlink, 0, link.target};
-  return variable_behind(*parent.node, entry) ? path_with_suffix(link.target) : link.target;
+  return variable_behind(*parent.node, entry) ? path_in(form, link.target) : link.target;
 }
 
 std::optional<ObjectId> ArrayNames::variable_behind(const Node& directory, const Entry& entry) {

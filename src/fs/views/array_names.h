@@ -11,12 +11,11 @@
 
 namespace codecfs::fs {
 
-inline constexpr std::string_view kNpySuffix = ".npy";
-
-/// The path of a variable's file in its view: with ".npy"; "/array.npy" if the variable is the root.
+/// The path of a variable's file in its view (ArrayForm).
 std::string array_path(const Node& node);
 
-/// A variable as the file of its view. EOPNOTSUPP if numpy has no such type.
+/// A variable as the file of its view. EOPNOTSUPP if numpy has no such type; ENOENT in a view without such files.
+Result<ArrayFile> array_of(VariablePtr variable, View view);
 Result<ArrayFile> array_of(Dataset& dataset, View view, ObjectId variable);
 
 class ArrayNames {

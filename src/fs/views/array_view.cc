@@ -127,7 +127,7 @@ Result<> ArrayView::extend(OpenArray& array, uint64_t size, const Cancelled& can
 Result<std::unique_ptr<OpenArray>> ArrayView::open(const Node& node) {
   CODECFS_ASSIGN(VariableViewPtr view, mount_.dataset.variable(node.object));
   if (view->facts->unreadable) return std::unexpected(*view->facts->unreadable);
-  CODECFS_ASSIGN(ArrayFile file, ArrayFile::make(view->facts, node.view == View::npy));
+  CODECFS_ASSIGN(ArrayFile file, array_of(view->facts, node.view));
   return std::make_unique<OpenArray>(node.ino(FileKind::array), std::move(view), std::move(file));
 }
 

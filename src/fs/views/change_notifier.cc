@@ -15,7 +15,7 @@ void ChangeNotifier::chunk_changed(const Node& node, uint64_t number, Ino writte
   if (!view) return;
   const Variable& facts = *(*view)->facts;
   for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
-    if (shows_arrays(shown->view)) {
+    if (shown->form().array != nullptr) {
       if (shown->view != node.view) array_file_changed(*shown, **view, number);
       continue;
     }
@@ -38,11 +38,11 @@ void ChangeNotifier::part_changed(const Node& node, ArrayFile::Range data, const
   const Variable& facts = *(*view)->facts;
   for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
     if (shown->view == node.view) continue;
-    if (shows_arrays(shown->view)) {
+    if (shown->form().array != nullptr) {
       const Ino ino = shown->ino(FileKind::array);
       mount_.tree.times.set(ino, {}, now());
       mount_.kernel.pages.await_quiet(ino);
-      const Result<ArrayFile> file = ArrayFile::make((*view)->facts, shown->view == View::npy);
+      const Result<ArrayFile> file = array_of((*view)->facts, shown->view);
       if (file) mount_.kernel.invalidator->part_changed(ino, file->header_size() + data.offset, data.size, true);
       continue;
     }
@@ -73,7 +73,7 @@ void ChangeNotifier::shard_changed(const Node& node, uint64_t shard) {
     former_files_changed(*own);
   for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
     if (shown->view == node.view) continue;
-    if (shows_arrays(shown->view)) {
+    if (shown->form().array != nullptr) {
       const Ino ino = shown->ino(FileKind::array);
       mount_.tree.times.set(ino, {}, now());
       mount_.kernel.pages.await_quiet(ino);
@@ -116,9 +116,9 @@ void ChangeNotifier::chunks_changed_outside(const Node& node, const Variable& fa
   }
   const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
   for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
-    if (shows_arrays(shown->view)) {
+    if (shown->form().array != nullptr) {
       if (!view) continue;
-      const Result<ArrayFile> file = ArrayFile::make((*view)->facts, shown->view == View::npy);
+      const Result<ArrayFile> file = array_of((*view)->facts, shown->view);
       const Ino ino = shown->ino(FileKind::array);
       if (!file || range.count > kSingly) {
         mount_.kernel.invalidator->content_changed(ino, false);
@@ -129,7 +129,7 @@ void ChangeNotifier::chunks_changed_outside(const Node& node, const Variable& fa
           mount_.kernel.invalidator->part_changed(ino, part.offset, part.size, false);
       continue;
     }
-    const bool is_shard = shows_shards(shown->view, facts);
+    const bool is_shard = shown->form().shows_shards(facts);
     const uint64_t file = file_of_chunk(shown->view, facts, range.first);
     const Result<Ino> first = mount_.tree.nodes.chunk_ino(*shown, file, grid_of(shown->view, facts).count());
     if (first) mount_.kernel.invalidator->contents_changed(*first, is_shard ? 1 : range.count, false);
@@ -147,10 +147,9 @@ void ChangeNotifier::metadata_changed(const Node& node, bool wait) {
   std::vector<Ino> changed;
   for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
     for (const NamedFile& file : files_of(*shown))
-      if (!shows_arrays(shown->view)) changed.push_back(shown->ino(file.kind));
+      if (shown->form().array == nullptr) changed.push_back(shown->ino(file.kind));
     for (const Node* above : mount_.tree.nodes.above(*shown)) {
-      mount_.kernel.metadata_given.take(
-          dataset, above->ino(is_zarr3(above->view) ? FileKind::zarr_json : FileKind::zmetadata), tell);
+      mount_.kernel.metadata_given.take(dataset, above->ino(above->form().format().consolidated), tell);
       mount_.kernel.metadata_given.take(dataset, above->ino(FileKind::zattrs), tell);  // names its members in NCZarr
     }
   }
@@ -176,7 +175,7 @@ void ChangeNotifier::layout_changed(const Node& node, bool wait) {
 
 void ChangeNotifier::array_files_changed(const Node& node) {
   for (const Node* shown : mount_.tree.nodes.in_all_views(node))
-    if (shows_arrays(shown->view)) mount_.kernel.invalidator->content_changed(shown->ino(FileKind::array), false);
+    if (shown->form().array != nullptr) mount_.kernel.invalidator->content_changed(shown->ino(FileKind::array), false);
 }
 
 /// After a re-encoding: invalidates what the kernel and the caches hold of the encoded chunks, and all sizes.
@@ -186,9 +185,9 @@ Result<> ChangeNotifier::chunks_stored_anew(const Node& node) {
   CODECFS_ASSIGN(const Ino first_key, mount_.tree.nodes.chunk_key(node, 0, count));
   mount_.chunks.conversions.drop_forms(first_key, count);
   for (const Node* shown : mount_.tree.nodes.in_all_views(node)) {
-    if (shows_arrays(shown->view)) continue;
+    if (shown->form().array != nullptr) continue;
     CODECFS_ASSIGN(const Ino first, mount_.tree.nodes.chunk_ino(*shown, 0, count));
-    if (!is_encoded(shown->view))
+    if (!shown->form().is_encoded)
       mount_.kernel.invalidator->attributes_changed(first, count, true);
     else
       contents_changed(*shown, first, count);
@@ -207,7 +206,8 @@ Result<> ChangeNotifier::renumber_chunks(const Node& node, uint64_t before, uint
   // With the directory's name the kernel forgets all names in it but those in use; of these it asks us again.
   for (size_t i = 0; i < views.size(); ++i) {
     mount_.kernel.invalidator->attributes_changed(first[i], before, false);
-    if (is_zarr3(views[i]->view)) mount_.kernel.invalidator->name_changed(views[i]->ino(), "c", false);
+    if (views[i]->form().format().has_chunk_directories)
+      mount_.kernel.invalidator->name_changed(views[i]->ino(), "c", false);
     if (!views[i]->is_root())
       mount_.kernel.invalidator->name_changed(views[i]->parent, std::string(node.name()),
                                               wait && views[i]->view == node.view);
@@ -216,8 +216,8 @@ Result<> ChangeNotifier::renumber_chunks(const Node& node, uint64_t before, uint
 }
 
 void ChangeNotifier::member_changed(const Node& directory, std::string_view name, bool wait) {
-  if (directory.view == View::npy)
-    mount_.kernel.invalidator->name_changed(directory.ino(), with_suffix(name, kNpySuffix), wait);
+  if (const ArrayForm* array = directory.form().array; array != nullptr && !array->suffix.empty())
+    mount_.kernel.invalidator->name_changed(directory.ino(), with_suffix(name, array->suffix), wait);
   mount_.kernel.invalidator->name_changed(directory.ino(), std::string(name), wait);
 }
 
@@ -262,7 +262,7 @@ void ChangeNotifier::former_files_changed(Ino chunk, Ino written_through) {
 }
 
 void ChangeNotifier::array_file_changed(const Node& shown, const VariableView& view, uint64_t chunk) {
-  const Result<ArrayFile> file = ArrayFile::make(view.facts, shown.view == View::npy);
+  const Result<ArrayFile> file = array_of(view.facts, shown.view);
   if (!file) return;
   const ArrayFile::Range range = file->range_of_chunk(chunk);
   mount_.tree.times.set(shown.ino(FileKind::array), {}, now());
@@ -289,7 +289,7 @@ void ChangedNames::tell_of_chunk(const Node& variable, uint64_t number) {
   const Result<VariableViewPtr> view = mount_.dataset.variable(variable.object);
   if (!view) return;
   for (const Node* shown : mount_.tree.nodes.in_all_views(variable))
-    if (shown->view != variable.view && !shows_arrays(shown->view))
+    if (shown->view != variable.view && shown->form().array == nullptr)
       notifier_.chunk_gone(*shown, file_of_chunk(shown->view, *(*view)->facts, number), true);
 }
 

@@ -12,9 +12,9 @@
 namespace codecfs::fs {
 Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
   const Variable& variable = *view->facts;
-  if (shows_shards(node.view, variable)) return encoded_.shard_attributes(node, variable, number);
+  if (node.form().shows_shards(variable)) return encoded_.shard_attributes(node, variable, number);
   if (mount_.tree.overlay.is_unlinked(node, number)) return not_there();
-  if (is_encoded(node.view)) return encoded_.attributes(node, view, number);
+  if (node.form().is_encoded) return encoded_.attributes(node, view, number);
   CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.chunk_ino(node, number, variable.grid.count()));
   CODECFS_ASSIGN(const Ino key, mount_.tree.nodes.chunk_key(node, number, variable.grid.count()));
   if (const std::optional<uint64_t> size = mount_.chunks.write_back.size(key)) {
@@ -50,7 +50,7 @@ std::optional<struct stat> ChunkFiles::known(const Node& node, const VariableVie
   const Result<Ino> ino = mount_.tree.nodes.chunk_ino(node, number, grid_of(node.view, variable).count());
   if (!ino) return std::nullopt;
   mount_.kernel.shows_unfound = true;
-  const uint64_t size = is_encoded(node.view) ? 1 : variable.chunk_bytes.value_or(1);
+  const uint64_t size = node.form().is_encoded ? 1 : variable.chunk_bytes.value_or(1);
   struct stat status = inodes_.make(node, *ino, S_IFREG, size);
   status.st_blocks = std::max<blkcnt_t>(status.st_blocks, 1);
   return status;
@@ -74,12 +74,12 @@ Result<std::optional<ChunkPlace>> ChunkFiles::named(const Place& directory, std:
 }
 
 Result<> ChunkFiles::put(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled) {
-  if (shows_shards(node.view, *chunk.variable->facts)) {
+  if (node.form().shows_shards(*chunk.variable->facts)) {
     CODECFS_TRY(encoded_.put_shard(node, chunk, bytes));
     notifier_.shard_changed(node, chunk.number);
     return {};
   }
-  if (is_encoded(node.view)) {
+  if (node.form().is_encoded) {
     CODECFS_TRY(encoded_.put(node, chunk, bytes, cancelled));
   } else {
     CODECFS_TRY(filters_.apply_rules(chunk, cancelled));

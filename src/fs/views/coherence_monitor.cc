@@ -100,9 +100,8 @@ void CoherenceMonitor::chunk_changed_outside(const ChunkPlace& chunk) {
   const Result<Place> place = mount_.tree.nodes.at(chunk.key);
   if (!place || !chunk.variable) return;
   const Variable& facts = *chunk.variable->facts;
-  const std::vector<ChunkRange> ranges =
-      facts.shards ? chunks_of_shard(facts, file_of_chunk(View::encoded3, facts, chunk.number))
-                   : std::vector<ChunkRange>{{chunk.number, 1}};
+  const std::vector<ChunkRange> ranges = facts.shards ? chunks_of_shard(facts, shard_of_chunk(facts, chunk.number))
+                                                      : std::vector<ChunkRange>{{chunk.number, 1}};
   mount_.chunks.write_back.note_changed_outside();
   for (const ChunkRange& range : ranges) notifier_.chunks_changed_outside(*place->node, facts, range);
 }

@@ -31,7 +31,7 @@ Result<EncodedFormPtr> EncodedForms::of(const Node& node) {
 }
 
 Result<Text> EncodedForms::zmetadata_of(const Node& node) {
-  if (node.view == View::decoded) return mount_.dataset.zmetadata(node.object);
+  if (!node.form().is_encoded) return mount_.dataset.zmetadata(node.object);
   if (Text known = zmetadata_.get(node.ino())) return known;
   const uint64_t changes = mount_.dataset.changes();
   CODECFS_ASSIGN(const Text text,
@@ -62,14 +62,14 @@ Result<Json> EncodedForms::zarr_json(View view, const std::string& path, const V
   std::optional<Variable> distinct;
   if (!mount_.dataset.source().is_zarr3() && has_repeated_names(shown)) make_names_distinct(distinct.emplace(shown));
   const Variable& described = distinct ? *distinct : shown;
-  const ChunkKeys keys = keys_of(view, described);
-  if (!is_encoded(view)) return zarr3_array_json(described, {}, keys);
-  if (shows_shards(view, described)) return zarr3_sharded_json(described, keys);
+  const ChunkKeys keys = form_of(view).format().keys_of(described);
+  if (!form_of(view).is_encoded) return zarr3_array_json(described, {}, keys);
+  if (form_of(view).shows_shards(described)) return zarr3_sharded_json(described, keys);
   return zarr3_array_json(described, make(view, path, described).chain, keys);
 }
 
 void EncodedForms::forget(const Node& variable) {
-  for (const View view : {View::encoded, View::encoded3}) forms_.erase(conversion_key(view, variable.key()));
+  for (const ChunkKey form : {ChunkKey{0}, kZarr3Form}) forms_.erase(variable.key() | form);
 }
 
 Result<Buffer> EncodedForm::file_of_stored(Buffer stored) const {
@@ -83,22 +83,14 @@ Result<Buffer> EncodedForm::stored_of_file(Bytes file) const {
 
 filters::Zarr3Chain EncodedForms::chain_of(View view, const Variable& facts,
                                            std::span<const FilterStage> stages) const {
-  const filters::ChunkShape shape = filters::shape_of_chunk(facts);
-  if (is_zarr3(view)) {
-    filters::Zarr3Chain chain = filters::zarr3_chain(stages, shape, facts.object_codec);
-    const bool is_shown = filters::is_portable(chain.stages) && chain.stages.empty() == stages.empty();
-    return mount_.options.portable && !is_shown ? filters::portable_chain(stages, shape) : chain;
-  }
-  const auto readers = mount_.options.for_netcdf ? filters::ZarrReaders::netcdf : filters::ZarrReaders::numcodecs;
-  filters::ZarrChain chain = filters::zarr_chain(stages, shape, readers);
-  chain.stages = filters::for_zarr2(std::move(chain.stages), facts.type.size);
-  return {std::move(chain), {}};
+  return form_of(view).format().chain_of(stages, facts,
+                                         {.netcdf = mount_.options.for_netcdf, .portable = mount_.options.portable});
 }
 
 Result<> EncodedForms::check_ruled(View view, const std::string& path, const Variable& facts) {
   const std::optional<std::vector<FilterStage>> wanted = rules_.pipeline_for(path, facts);
   if (!wanted) return {};
-  if (shows_shards(view, facts)) {
+  if (form_of(view).shows_shards(facts)) {
     const filters::Zarr3Chain chain = chain_of(view, facts, *wanted);
     if (filters::are_equal_in_zarr3(facts.filters, chain.stages, facts.type.size)) return {};
     return fail(EOPNOTSUPP, "{}: its shards are copied as they are stored; change their codecs with codecfs recode",
@@ -117,9 +109,9 @@ Result<> EncodedForms::check_crossing(View view, const std::string& path, const 
     if (!chain_of(view, facts, std::span(&stage, 1)).stages.empty()) continue;
     const filters::FilterPtr filter = filters::find_for(stage);
     const std::string name = filter != nullptr ? filter->name : fmt::format("filter {}", stage.id);
-    const char* const readers = is_zarr3(view)              ? "readers of Zarr v3"
-                                : mount_.options.for_netcdf ? "readers of NCZarr"
-                                                            : "readers of Zarr v2";
+    const MetadataFormat& format = form_of(view).format();
+    const bool is_nczarr = mount_.options.for_netcdf && format.version == 2;
+    const std::string_view readers = is_nczarr ? "readers of NCZarr" : format.readers;
     return fail(EOPNOTSUPP, "{}: {} has no codec for its elements that {} have", path, name, readers);
   }
   return fail(EOPNOTSUPP, "{}: its filters have no codecs in Zarr in this order", path);
@@ -138,7 +130,7 @@ EncodedForm EncodedForms::make(View view, const std::string& path, const Variabl
   if (mount_.options.for_hdf5) (void)filters::leave_out_for_hdf5(shown, shape);
   form.as_stored = shown.same_bytes;
   // Shards are shown as they are stored, also while a rule of the mount waits to be applied.
-  const bool is_ruled = !shows_shards(view, facts);
+  const bool is_ruled = !form_of(view).shows_shards(facts);
   const Node* node = mount_.tree.nodes.find(path);
   if (is_ruled && (node == nullptr || !mount_.tree.overlay.state_of(*node).rule_applied)) {
     if (const auto wanted = rules_.pipeline_for(path, facts)) {
@@ -150,7 +142,8 @@ EncodedForm EncodedForms::make(View view, const std::string& path, const Variabl
     }
   }
   if (node != nullptr) {
-    if (auto written = mount_.tree.overlay.state_of(*node).codecs; written && written->is_zarr3 == is_zarr3(view)) {
+    if (auto written = mount_.tree.overlay.state_of(*node).codecs;
+        written && written->format == &form_of(view).format()) {
       form.as_stored = false;
       shown.stages = std::move(written->chain);
     }

@@ -33,7 +33,9 @@ struct EncodedForm {
 using EncodedFormPtr = std::shared_ptr<const EncodedForm>;
 
 /// The key of a chunk, or of its variable, for what depends on the form in which a view shows it.
-inline ChunkKey conversion_key(View view, ChunkKey key) { return is_zarr3(view) ? key | kZarr3Form : key; }
+inline ChunkKey conversion_key(View view, ChunkKey key) {
+  return form_of(view).format().version == 3 ? key | kZarr3Form : key;
+}
 
 /// Whether two pipelines are the same to a Zarr reader.
 bool are_equal(std::span<const FilterStage> one, std::span<const FilterStage> other);

@@ -46,7 +46,7 @@ Result<struct stat> EncodedView::attributes(const Node& node, const VariableView
 }
 
 Result<ChunkPtr> EncodedView::content(const Node& node, const ChunkPlace& chunk) {
-  if (shows_shards(node.view, *chunk.variable->facts)) {
+  if (node.form().shows_shards(*chunk.variable->facts)) {
     CODECFS_ASSIGN(const auto file, open_shard(node, chunk.number));
     CODECFS_ASSIGN(Buffer bytes, file->read(0, file->size()));
     return std::make_shared<const Buffer>(std::move(bytes));

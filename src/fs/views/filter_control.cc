@@ -270,29 +270,28 @@ Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(
     CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
     stored = form->chain;
   }
-  const std::string_view file = name_of(is_zarr3(node.view) ? FileKind::zarr_json : FileKind::zarray);
+  const MetadataFormat& format = node.form().format();
+  const std::string_view file = name_of(format.of_array);
   if (const Result<> checked = filters::check_new_chain(wanted.filters, wanted.type.size, stored); !checked)
     return fail(checked.error().code, "{}: {}: {}", node.path, file, checked.error().reason);
-  if (mount_.options.portable && is_zarr3(node.view) && !filters::is_portable(wanted.filters))
+  if (mount_.options.portable && format.version == 3 && !filters::is_portable(wanted.filters))
     return fail(EINVAL, "{}: {}: with -o portable, chunks have no codecs but gzip, zstd, blosc and crc32c", node.path,
                 file);
   std::vector<FilterStage> codecs = wanted.filters;
-  if (rules_.are_for_numcodecs(node.path))
-    return is_zarr3(node.view) ? filters::for_numcodecs(std::move(codecs), wanted.type.size)
-                               : filters::for_zarr2(std::move(codecs), wanted.type.size);
+  if (rules_.are_for_numcodecs(node.path)) return format.for_numcodecs(std::move(codecs), wanted.type.size);
   // As the view shows them until the unmount.
   const auto as_written = [&](std::vector<FilterStage> given) {
-    return is_zarr3(node.view) ? given : filters::for_zarr2(std::move(given), wanted.type.size);
+    return DirectoryState::WrittenCodecs{&format, format.as_shown(std::move(given), wanted.type.size)};
   };
   if (wanted.grid.rank() == 0 && !codecs.empty()) {
     // HDF5 filters no scalars, but Zarr's clients compress them: what they write is decoded and stored.
-    written = {is_zarr3(node.view), as_written(std::move(codecs))};
+    written = as_written(std::move(codecs));
     return std::vector<FilterStage>();
   }
-  if (is_zarr3(node.view)) codecs = filters::with_zlib_for_gzip(std::move(codecs), wanted.type.size);
+  codecs = format.for_hdf5(std::move(codecs), wanted.type.size);
   auto chain = filters::hdf5_chain(codecs, filters::shape_of_chunk(wanted));
   if (!chain) return fail(chain.error().code, "{}: {}: {}", node.path, file, chain.error().reason);
-  if (!chain->is_shown_so) written = {is_zarr3(node.view), as_written(wanted.filters)};
+  if (!chain->is_shown_so) written = as_written(wanted.filters);
   return std::move(chain->stages);
 }
 
@@ -300,10 +299,7 @@ Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, cons
   CODECFS_ASSIGN(const Place place, mount_.tree.nodes.at(directory));
   const Node& node = *place.node;
   CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
-  const bool is_same = is_zarr3(node.view)
-                           ? filters::are_equal_in_zarr3(form->chain, wanted.filters, wanted.type.size)
-                           : are_equal(form->chain, filters::for_zarr2(wanted.filters, wanted.type.size));
-  if (is_same) return {};
+  if (node.form().format().is_shown_as(form->chain, wanted.filters, wanted.type.size)) return {};
   std::optional<DirectoryState::WrittenCodecs> written;
   CODECFS_ASSIGN(const std::vector<FilterStage> chain, chain_for_codecs(node, wanted, written));
   CODECFS_TRY(set_chain(node, chain, cancelled));

@@ -24,8 +24,8 @@ std::optional<FileKind> metadata_named(const Place& directory, std::string_view 
   const Node& node = *directory.node;
   for (const NamedFile& file : files_of(node))
     if (file.name == name) return file.kind;
-  const bool is_v2 = !shows_arrays(node.view) && !is_zarr3(node.view);
-  if (node.kind == NodeKind::group && is_v2 && name == ".zarray") return FileKind::zarray;
+  const MetadataFormat* const format = node.form().metadata;
+  if (node.kind == NodeKind::group && format != nullptr && name == name_of(format->of_array)) return format->of_array;
   return std::nullopt;
 }
 
@@ -50,7 +50,7 @@ Result<Text> MetadataView::text_of(const Node& node, FileKind file) {
   switch (file) {
     case FileKind::zarray: {
       Text text = view->zarray;
-      if (node.view != View::decoded) {
+      if (node.form().is_encoded) {
         CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
         text = form->zarray;
       }
@@ -66,7 +66,7 @@ Result<Text> MetadataView::text_of(const Node& node, FileKind file) {
       if (mount_.options.tells_types) put_types(json, variable->attributes);
       return std::make_shared<const std::string>(file_text(json));
     }
-    case FileKind::codecs: return is_zarr3(node.view) ? view->codecs3() : view->codecs;
+    case FileKind::codecs: return node.form().format().codecs_of(*view);
     case FileKind::filter:
       if (view->filter) return view->filter;
       return not_there();  // _Codecs tells the chain; no spec can

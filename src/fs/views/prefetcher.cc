@@ -21,7 +21,7 @@ bool read_source_ahead(const PassableChunk& chunk) {
 }  // namespace
 
 std::optional<PassableChunk> Prefetcher::opened_to_read(const Node& node, const ChunkPlace& chunk) {
-  if (is_encoded(node.view) && encoded_.passed_bytes(node, chunk).value_or(kWorthAThread) < kWorthAThread)
+  if (node.form().is_encoded && encoded_.passed_bytes(node, chunk).value_or(kWorthAThread) < kWorthAThread)
     return std::nullopt;
   const Variable& facts = *chunk.variable->facts;
   const bool is_sequential = mount_.chunks.read_ahead.note(
@@ -32,7 +32,7 @@ std::optional<PassableChunk> Prefetcher::opened_to_read(const Node& node, const 
 
 std::optional<PassableChunk> Prefetcher::passable(const Node& node, const ChunkPlace& chunk, bool is_expected) {
   if (mount_.kernel.passthrough == nullptr) return std::nullopt;
-  if (is_encoded(node.view)) return passable_encoded(node, chunk);
+  if (node.form().is_encoded) return passable_encoded(node, chunk);
   const std::optional<uint64_t> bytes = chunk.variable->facts->chunk_bytes;
   if (!bytes) return std::nullopt;
   PassableChunk passable{
@@ -120,11 +120,11 @@ void Prefetcher::fetch_file(const Node& node, const ChunkPlace& chunk) {
     // Else it may have room in the page cache, unless its reader made the file meanwhile.
     if (is_made || mount_.kernel.passthrough->files().has(passing->key)) return;
   }
-  const ChunkPtr bytes = is_encoded(node.view) ? encoded_.fetch(node, chunk) : fetch_decoded(chunk);
+  const ChunkPtr bytes = node.form().is_encoded ? encoded_.fetch(node, chunk) : fetch_decoded(chunk);
   if (!ino || bytes == nullptr || mount_.options.coherent || !push_pages(*ino, 0, bytes->bytes(), changes)) return;
   // The kernel has all of it, so it need not be cached.
   mount_.kernel.pages_given.given(*ino, changes);
-  if (is_encoded(node.view))
+  if (node.form().is_encoded)
     mount_.chunks.conversions.done(conversion_key(node.view, chunk.key));
   else
     mount_.chunks.cache.done(chunk.key);

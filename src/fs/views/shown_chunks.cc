@@ -16,7 +16,7 @@ ShownChunks::ShownChunks(MountContext& mount, CoherenceMonitor& coherence, const
       view_(view),
       batch_(batch),
       all_(mount.lists_absent(node, view)),
-      shows_shards_(shows_shards(node.view, *view.facts)),
+      shows_shards_(node.form().shows_shards(*view.facts)),
       changes_(shows_shards_ ? WriteBack::Changes() : coherence.changes_of(node)) {}
 
 Result<std::optional<uint64_t>> ShownChunks::next(uint64_t from) {

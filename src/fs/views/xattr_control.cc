@@ -195,7 +195,7 @@ Result<std::vector<Xattr>> XattrControl::make_xattrs(const Place& place, std::op
   const Node& node = *place.node;
   if (place.file == FileKind::chunk) {
     CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-    if (shows_shards(node.view, *view->facts)) {
+    if (node.form().shows_shards(*view->facts)) {
       CODECFS_ASSIGN(const auto shard, mount_.dataset.source().open_shard(node.object, place.chunk));
       return chunk_xattrs({.stored = shard != nullptr, .stored_size = shard ? shard->size() : 0, .offset = {}});
     }
@@ -206,13 +206,13 @@ Result<std::vector<Xattr>> XattrControl::make_xattrs(const Place& place, std::op
     CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
     CODECFS_ASSIGN(const VariablePtr described, mount_.dataset.described(node.object));
     unreadable = described->unreadable_attributes;
-    return variable_xattrs(*view, described->attributes, rules_.spec_for(node, *view->facts), is_zarr3(node.view));
+    return variable_xattrs(*view, described->attributes, rules_.spec_for(node, *view->facts), node.form().format());
   }
   if (place.file == FileKind::itself && node.kind == NodeKind::group) {
     Result<std::vector<Attribute>> attributes = mount_.dataset.source().group_attributes(node.object);
     if (!attributes) unreadable = std::move(attributes.error());
     return group_xattrs(attributes ? *attributes : std::vector<Attribute>(), mount_.tree.overlay.state_of(node).chain,
-                        is_zarr3(node.view));
+                        node.form().format());
   }
   return std::vector<Xattr>();
 }

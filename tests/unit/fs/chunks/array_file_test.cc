@@ -169,7 +169,7 @@ TEST_F(ArrayFileTest, ReadsAsTheArrayAndAsksForEachChunkOnce) {
     const VariablePtr variable = make_variable(layout.shape, layout.chunks, layout.element_size);
     const Model model(variable, random_, 0.7);
     const std::string flat = text(model.flat());
-    const ArrayFile file = *ArrayFile::make(variable, false);
+    const ArrayFile file = *ArrayFile::make(variable, *form_of(View::raw).array);
     ASSERT_EQ(file.size(), flat.size());
     for (const auto& [offset, size] : ranges_of(flat.size(), random_)) {
       std::set<uint64_t> asked;
@@ -190,7 +190,7 @@ TEST_F(ArrayFileTest, WritesChangeTheirBytesAndNoOthers) {
     const VariablePtr variable = make_variable(layout.shape, layout.chunks, layout.element_size);
     Model model(variable, random_, 0.7);
     std::string flat = text(model.flat());
-    const ArrayFile file = *ArrayFile::make(variable, false);
+    const ArrayFile file = *ArrayFile::make(variable, *form_of(View::raw).array);
     for (const auto& [offset, size] : ranges_of(flat.size(), random_)) {
       std::string written(size, ' ');
       for (char& c : written) c = static_cast<char>(random_());
@@ -214,7 +214,7 @@ TEST_F(ArrayFileTest, AllThatIsReadOfAChunkIsItsSizeAtLeast) {
     SCOPED_TRACE(print(layout));
     const VariablePtr variable = make_variable(layout.shape, layout.chunks, layout.element_size);
     const Model model(variable, random_, 1.0);
-    const ArrayFile file = *ArrayFile::make(variable, true);
+    const ArrayFile file = *ArrayFile::make(variable, *form_of(View::npy).array);
     std::map<uint64_t, uint64_t> shares;
     for (uint64_t at = 0; at < file.size(); at += 64)
       ASSERT_TRUE(file.read(at, 64, [&](uint64_t number, uint64_t share) {
@@ -233,7 +233,7 @@ TEST_F(ArrayFileTest, WhoWritesFromFrontToBackFinishesEachChunkOnce) {
   for (const Layout& layout : layouts(random_)) {
     SCOPED_TRACE(print(layout));
     const VariablePtr variable = make_variable(layout.shape, layout.chunks, layout.element_size);
-    const ArrayFile file = *ArrayFile::make(variable, false);
+    const ArrayFile file = *ArrayFile::make(variable, *form_of(View::raw).array);
     const std::vector<std::byte> bytes(7);
     std::set<uint64_t> finished;
     for (uint64_t at = 0; at < file.size(); at += bytes.size())
@@ -251,7 +251,7 @@ TEST_F(ArrayFileTest, TheRangeOfAChunkHoldsAllOfItAndNoMore) {
     SCOPED_TRACE(print(layout));
     const VariablePtr variable = make_variable(layout.shape, layout.chunks, layout.element_size);
     const Model model(variable, random_, 0.0);
-    const ArrayFile file = *ArrayFile::make(variable, true);
+    const ArrayFile file = *ArrayFile::make(variable, *form_of(View::npy).array);
     std::map<uint64_t, std::pair<uint64_t, uint64_t>> expected;  // first byte and the one after the last
     for (uint64_t at = 0; at < file.size() - file.header_size(); at += layout.element_size) {
       const uint64_t number = model.find(at / layout.element_size).first;
@@ -270,7 +270,7 @@ TEST_F(ArrayFileTest, AChunkThatIsOneStretchOfTheFileIsKnown) {
   for (const Layout& layout : layouts(random_)) {
     SCOPED_TRACE(print(layout));
     const VariablePtr variable = make_variable(layout.shape, layout.chunks, layout.element_size);
-    const ArrayFile file = *ArrayFile::make(variable, true);
+    const ArrayFile file = *ArrayFile::make(variable, *form_of(View::npy).array);
     if (file.size() == file.header_size()) continue;
     for (uint64_t number = 0; number < variable->grid.count(); ++number) {
       // Make the bytes of this chunk unique locally, and read the file with only this chunk stored.
@@ -301,7 +301,7 @@ TEST_F(ArrayFileTest, TheChunksOfARequestAreKnownBeforehand) {
     SCOPED_TRACE(print(layout));
     const VariablePtr variable = make_variable(layout.shape, layout.chunks, layout.element_size);
     const Model model(variable, random_, 0.0);
-    const ArrayFile file = *ArrayFile::make(variable, true);
+    const ArrayFile file = *ArrayFile::make(variable, *form_of(View::npy).array);
     const uint64_t header = file.header_size();
     for (const auto& [offset, size] : ranges_of(file.size() - header, random_)) {
       const uint64_t exact = model.chunks_of(offset, offset + size).size() * *variable->chunk_bytes;
@@ -317,7 +317,7 @@ TEST_F(ArrayFileTest, TheHeaderComesFirst) {
   const VariablePtr variable = make_variable({4, 6}, {3, 4}, 8);
   const Model model(variable, random_, 0.5);
   const std::string all = *npy_header(variable->type, variable->grid.shape()) + text(model.flat());
-  const ArrayFile file = *ArrayFile::make(variable, true);
+  const ArrayFile file = *ArrayFile::make(variable, *form_of(View::npy).array);
   ASSERT_EQ(file.size(), all.size());
   for (uint64_t begin = 0; begin < all.size() + 3; begin += 5)
     for (const uint64_t size : {1, 13, 64, 128, 130, 1000}) {
@@ -330,7 +330,7 @@ TEST_F(ArrayFileTest, TheHeaderComesFirst) {
 TEST_F(ArrayFileTest, TheHeaderIsWrittenAsItIs) {
   const VariablePtr variable = make_variable({4, 6}, {3, 4}, 8);
   Model model(variable, random_, 0.5);
-  const ArrayFile file = *ArrayFile::make(variable, true);
+  const ArrayFile file = *ArrayFile::make(variable, *form_of(View::npy).array);
   std::string all = *npy_header(variable->type, variable->grid.shape()) + text(model.flat());
   for (size_t i = file.header_size(); i < all.size(); ++i) all[i] = static_cast<char>(random_());
   int changes = 0;
@@ -357,7 +357,7 @@ TEST_F(ArrayFileTest, TheHeaderIsWrittenAsItIs) {
 TEST_F(ArrayFileTest, EndsWhereTheArrayEnds) {
   const VariablePtr variable = make_variable({5}, {2}, 4);
   Model model(variable, random_, 1.0);
-  const ArrayFile file = *ArrayFile::make(variable, false);
+  const ArrayFile file = *ArrayFile::make(variable, *form_of(View::raw).array);
   const std::vector<std::byte> bytes(30);
   const auto change_chunk = [&](const ArrayFile::ChunkChange& change) -> Result<> {
     change.apply(model.changeable(change.number).mutable_bytes());
@@ -376,7 +376,7 @@ TEST_F(ArrayFileTest, EndsWhereTheArrayEnds) {
 TEST_F(ArrayFileTest, OneStretchOfAChunkIsNotCopied) {
   const VariablePtr variable = make_variable({8, 100}, {2, 100}, 8);
   const Model model(variable, random_, 1.0);
-  const ArrayFile file = *ArrayFile::make(variable, false);
+  const ArrayFile file = *ArrayFile::make(variable, *form_of(View::raw).array);
   const auto part = file.read(1600 + 5, 1500, [&](uint64_t number, uint64_t) { return model.chunk(number); });
   ASSERT_TRUE(part);
   EXPECT_EQ(part->bytes.data(), model.chunk(1)->bytes.data() + 5);
@@ -385,14 +385,14 @@ TEST_F(ArrayFileTest, OneStretchOfAChunkIsNotCopied) {
 TEST_F(ArrayFileTest, EmptyArraysAreAHeader) {
   for (const Grid& shape : {Grid{0}, Grid{0, 5}, Grid{5, 0}, Grid{3, 0, uint64_t{1} << 63}}) {
     const VariablePtr variable = make_variable(shape, Grid(shape.size(), 2), 4);
-    const ArrayFile file = *ArrayFile::make(variable, true);
+    const ArrayFile file = *ArrayFile::make(variable, *form_of(View::npy).array);
     EXPECT_EQ(file.size(), file.header_size());
     const auto part = file.read(0, 1000, [&](uint64_t, uint64_t) -> Result<ArrayFile::Part> {
       ADD_FAILURE() << "there are no chunks";
       return ArrayFile::Part{};
     });
     EXPECT_EQ(text(part->bytes), *npy_header(variable->type, shape));
-    EXPECT_EQ(ArrayFile::make(variable, false)->size(), 0);
+    EXPECT_EQ(ArrayFile::make(variable, *form_of(View::raw).array)->size(), 0);
   }
 }
 
@@ -401,7 +401,7 @@ TEST_F(ArrayFileTest, FewOfManyChunksAreLookedAt) {
   const uint64_t length = uint64_t{1} << 40;
   for (const Grid& chunks : {Grid{1, 1}, Grid{2, 1}, Grid{2, 3}}) {
     const VariablePtr variable = make_variable({2, length}, chunks, 4);
-    const ArrayFile file = *ArrayFile::make(variable, false);
+    const ArrayFile file = *ArrayFile::make(variable, *form_of(View::raw).array);
     std::set<uint64_t> asked;
     const auto part = file.read(4 * length - 10, 20, [&](uint64_t number, uint64_t) {
       asked.insert(number);
@@ -415,18 +415,22 @@ TEST_F(ArrayFileTest, FewOfManyChunksAreLookedAt) {
 
 TEST_F(ArrayFileTest, WhatIsLargerThanAFileIsRefused) {
   const uint64_t large = uint64_t{1} << 31;
-  EXPECT_TRUE(ArrayFile::make(make_variable({large, large}, {1, large}, 1), false));
-  EXPECT_EQ(ArrayFile::make(make_variable({large, large}, {1, large}, 2), false).error().code, EOPNOTSUPP);
-  EXPECT_EQ(ArrayFile::make(make_variable({large, large, large}, {large, 16, 16}, 1), true).error().code, EOPNOTSUPP);
+  EXPECT_TRUE(ArrayFile::make(make_variable({large, large}, {1, large}, 1), *form_of(View::raw).array));
+  EXPECT_EQ(ArrayFile::make(make_variable({large, large}, {1, large}, 2), *form_of(View::raw).array).error().code,
+            EOPNOTSUPP);
+  EXPECT_EQ(
+      ArrayFile::make(make_variable({large, large, large}, {large, 16, 16}, 1), *form_of(View::npy).array).error().code,
+      EOPNOTSUPP);
   // Here the header exceeds the limit.
-  EXPECT_TRUE(ArrayFile::make(make_variable({UINT64_MAX / 2}, {large}, 1), false));
-  EXPECT_EQ(ArrayFile::make(make_variable({UINT64_MAX / 2}, {large}, 1), true).error().code, EOPNOTSUPP);
+  EXPECT_TRUE(ArrayFile::make(make_variable({UINT64_MAX / 2}, {large}, 1), *form_of(View::raw).array));
+  EXPECT_EQ(ArrayFile::make(make_variable({UINT64_MAX / 2}, {large}, 1), *form_of(View::npy).array).error().code,
+            EOPNOTSUPP);
 }
 
 TEST_F(ArrayFileTest, ErrorsOfChunksAreThoseOfTheRequest) {
   const VariablePtr variable = make_variable({4}, {2}, 4);
   const Model model(variable, random_, 1.0);
-  const ArrayFile file = *ArrayFile::make(variable, false);
+  const ArrayFile file = *ArrayFile::make(variable, *form_of(View::raw).array);
   const auto read = file.read(0, 16, [&](uint64_t number, uint64_t) -> Result<ArrayFile::Part> {
     if (number == 1) return fail(EIO, "corrupt");
     return model.chunk(number);
@@ -458,7 +462,7 @@ TEST(ArrayFile, RangesCanEndWhereChunksEnd) {
                                                                         {{5, 4}, {2, 4}},
                                                                         {{23}, {5}},
                                                                         {{2, 3, 8, 4}, {1, 1, 3, 3}}}) {
-    const ArrayFile file = *ArrayFile::make(make_variable(shape, chunks, 2), true);
+    const ArrayFile file = *ArrayFile::make(make_variable(shape, chunks, 2), *form_of(View::npy).array);
     for (uint64_t to = file.header_size() + 1; to < file.size(); ++to) {
       uint64_t last = to;  // that divides no chunk
       while (divides_a_chunk(file, last)) --last;

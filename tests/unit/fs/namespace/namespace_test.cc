@@ -76,10 +76,10 @@ TEST_F(NamespaceTest, ChunksWithoutAFillValueAreAllThere) {
 // Programs take each error of stat for "does not exist".
 TEST_F(NamespaceTest, ANameWhoseLookupFailsIsThere) {
   for (const View view : {View::decoded, View::encoded, View::decoded3, View::encoded3}) {
-    const std::string chunk = is_zarr3(view) ? "c/0" : "0";
+    const std::string chunk = (form_of(view).format().version == 3) ? "c/0" : "0";
     const Ino group = ino("/g", view);
     const Ino deep = ino("/g/deep", view);
-    const Ino directory = is_zarr3(view) ? ino("/g/deep/c", view) : deep;
+    const Ino directory = (form_of(view).format().version == 3) ? ino("/g/deep/c", view) : deep;
     const Ino number = ino("/g/deep/" + chunk, view);
     for (const int code : {EIO, EACCES, ESTALE, ENOTCONN}) {
       source_->failure = code;
@@ -88,7 +88,7 @@ TEST_F(NamespaceTest, ANameWhoseLookupFailsIsThere) {
       ASSERT_TRUE(known);
       EXPECT_EQ(known->st_ino, number);
       EXPECT_TRUE(S_ISREG(known->st_mode));
-      EXPECT_EQ(known->st_size, is_encoded(view) ? 1 : 4);
+      EXPECT_EQ(known->st_size, form_of(view).is_encoded ? 1 : 4);
       EXPECT_EQ(names().known(number)->st_size, known->st_size);
       EXPECT_EQ(names().known(directory, "1")->st_size, known->st_size) << "it may be there";
       EXPECT_FALSE(names().known(directory, "2")) << "outside of the grid";

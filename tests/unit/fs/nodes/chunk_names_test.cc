@@ -40,11 +40,11 @@ TEST_F(ChunkNamesTest, ShardsAreTheFilesOfTheEncodedViewOfZarr3) {
   Variable variable = text_variable({10, 12}, {2, 3});  // 5 x 4 chunks
   variable.shards = Sharding{*ChunkGrid::make({10, 12}, {4, 6}), {}};
   for (const View view : {View::decoded, View::encoded, View::decoded3}) {
-    EXPECT_FALSE(shows_shards(view, variable));
+    EXPECT_FALSE(form_of(view).shows_shards(variable));
     EXPECT_EQ(grid_of(view, variable).count(), 20);
     EXPECT_EQ(file_of_chunk(view, variable, 17), 17);
   }
-  EXPECT_TRUE(shows_shards(View::encoded3, variable));
+  EXPECT_TRUE(form_of(View::encoded3).shows_shards(variable));
   EXPECT_EQ(path_of_chunk(View::encoded3, variable, 5), "c/2/1");
   std::vector<uint64_t> seen;
   for (uint64_t shard = 0; shard < 6; ++shard)

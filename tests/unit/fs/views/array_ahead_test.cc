@@ -19,7 +19,7 @@ ArrayFile array_of_rows(uint64_t rows) {
   variable->grid = *ChunkGrid::make({rows, 1024, 2048}, {1, 512, 1024});
   variable->chunk_bytes = variable->grid.elements_per_chunk();
   variable->fill.resize(1);
-  return *ArrayFile::make(variable, false);
+  return *ArrayFile::make(variable, *form_of(View::raw).array);
 }
 
 TEST(ArrayAhead, ASequentialReaderGetsMoreAndMoreWithoutGaps) {

@@ -13,7 +13,8 @@ class ArrayBlocksTest : public FilesystemTest {
  protected:
   /// 4 x 16 elements in chunks of 4 x 2: each row touches 8 chunks.
   ArrayBlocksTest()
-      : file_(*ArrayFile::make(std::make_shared<const Variable>(text_variable({4, 16}, {4, 2})), false)) {}
+      : file_(*ArrayFile::make(std::make_shared<const Variable>(text_variable({4, 16}, {4, 2})),
+                               *form_of(View::raw).array)) {}
 
   std::string read(uint64_t offset, uint64_t size) {
     if (blocks_ == nullptr) blocks_ = std::make_unique<ArrayBlocks>(mount(), kBlock);

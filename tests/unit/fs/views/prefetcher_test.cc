@@ -124,7 +124,7 @@ TEST_F(PrefetcherTest, NothingIsPushedToACoherentMount) {
 // The invalidation of the change has been sent, and would not reach these pages.
 TEST_F(PrefetcherTest, ContentOfAnEarlierStateIsNotPushed) {
   Components parts(mount());
-  const auto array = ArrayFile::make(source_->variable(source_->object("/big")).value(), false);
+  const auto array = ArrayFile::make(source_->variable(source_->object("/big")).value(), *form_of(View::raw).array);
   const Ino file = ino("/big", View::raw);
   const Result<ChunkPtr> decoded = mount().chunks.decoder.decoded(chunk_place("/big", 1));
   const uint64_t changes = mount().changes();
@@ -140,7 +140,7 @@ TEST_F(PrefetcherTest, ContentOfAnEarlierStateIsNotPushed) {
 
 TEST_F(PrefetcherTest, AWriterKeepsPushesAway) {
   Components parts(mount());
-  const auto array = ArrayFile::make(source_->variable(source_->object("/big")).value(), false);
+  const auto array = ArrayFile::make(source_->variable(source_->object("/big")).value(), *form_of(View::raw).array);
   const Ino file = ino("/big", View::raw);
   const Result<ChunkPtr> decoded = mount().chunks.decoder.decoded(chunk_place("/big", 1));
   const KernelPages::Writer writer(mount().kernel.pages, file);
