@@ -360,7 +360,7 @@ struct History {
   };
   std::vector<Value> values;
   size_t committed = 0;   // the first value that a power failure may leave
-  size_t committing = 0;  // the same if the running commit succeeds
+  size_t committing = 0;  // what `committed` becomes if the running commit succeeds
 
   size_t last_done() const {
     size_t last = 0;

@@ -207,7 +207,7 @@ class ForwardingSource : public Source {
   };
   enum class Purpose : uint8_t { describing, reading_chunks, writing };
 
-  /// Its errors are those of the function.
+  /// The source that shows an object, and its id there. The forwarded function returns the errors of this one.
   virtual Result<Target> target(ObjectId id, Purpose purpose) = 0;
   /// Gives an entry that was found or made in this group the id that the object has here.
   virtual Result<> shown(ObjectId /*group*/, const Target&, Entry&) { return {}; }

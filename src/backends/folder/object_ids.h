@@ -81,7 +81,7 @@ class ObjectIds {
     std::unordered_map<ObjectId, ObjectId> ids;  // from the source's ids
   };
 
-  /// Of a file or folder.
+  /// What is known of a file or folder.
   struct Plain {
     Object object;
     uint64_t kept = 0;

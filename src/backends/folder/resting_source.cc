@@ -119,7 +119,7 @@ class RestingSource final : public DatasetCalls {
   [[nodiscard]] bool shares_metadata() const override { return shares_metadata_; }
   [[nodiscard]] size_t reads_at_once() const override { return reads_at_once_; }
   [[nodiscard]] Entry root() const override { return root_; }
-  /// Of the root without opening the source.
+  /// The status of an object; that of the root is known without opening the source.
   [[nodiscard]] Result<struct stat> status_of(ObjectId id) const override {
     auto& self = const_cast<RestingSource&>(*this);  // it may have to be opened
     if (id != root_.object) {

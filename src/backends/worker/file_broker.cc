@@ -32,7 +32,7 @@ std::unexpected<Error> plain(int code) { return std::unexpected(Error{code, {}})
 
 FileAnswer number(int64_t value) { return {.value = value}; }
 
-/// Of the source, for a file that is made like it (base/file_owner.h).
+/// Whether an attribute of the source is copied to a file that is made like it (base/file_owner.h).
 bool is_copied(std::string_view attribute) {
   return attribute == kAccessList || (attribute.starts_with(kUserAttributes) && !attribute.starts_with(kAttributes));
 }

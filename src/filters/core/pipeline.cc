@@ -69,8 +69,8 @@ struct Pipeline::Stage {
   }
 };
 
-/// As a filter function that returns 0 in HDF5. A plugin that crashes, hangs or returns too much is an error instead:
-/// its filter may be what protects the data.
+/// Whether a filter does not take the data, as a filter function that returns 0 in HDF5. A plugin that crashes, hangs
+/// or returns too much is an error instead: its filter may be what protects the data.
 bool declines(const Error& error) { return error.code == EINVAL || error.code == ENOTSUP; }
 
 ChunkShape shape_of_chunk(const Variable& variable) {

@@ -39,8 +39,8 @@ class Pipeline {
   /// chunk's size, or within most_of_plugin(): EIO if a stage's output exceeds what its encoder can have received, or
   /// if the final size is not ChunkShape::bytes.
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask = 0) const;
-  /// The same for a chunk at the edge of an array, as HDF5 reads it: the result may be shorter than a chunk, but not
-  /// than `least` bytes.
+  /// As decode(), for a chunk at the edge of an array, as HDF5 reads it: the result may be shorter than a chunk, but
+  /// not than `least` bytes.
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask, uint64_t least) const;
 
   /// Encodes a chunk of ChunkShape::bytes bytes with all filters in order. As in HDF5, an optional filter is skipped if
@@ -49,7 +49,7 @@ class Pipeline {
   Result<EncodedChunk> encode(Bytes chunk) const;
 
   [[nodiscard]] bool empty() const { return stages_.empty(); }
-  /// As for the function of this name.
+  /// As has_plugin(chain).
   [[nodiscard]] bool has_plugin() const { return has_plugin_; }
 
  private:

@@ -275,7 +275,7 @@ class Trial {
     line("{}", whole);
   }
 
-  /// Both conversions of each codec, and NCZ_modify_parameters for each type.
+  /// Tries both conversions of each codec, and NCZ_modify_parameters for each type.
   void try_codecs() {
     for (size_t i = 0; i < plugin_.codecs.size(); ++i) {
       const PluginDescription::Codec& codec = plugin_.codecs[i];

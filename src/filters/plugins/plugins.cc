@@ -46,7 +46,7 @@ class Search {
     combine();
   }
 
-  /// The same without loading: another process has done it.
+  /// As run() of directories, without searching and loading: another process has done both.
   void run(std::vector<AcceptedPlugin> found_there) {
     for (AcceptedPlugin& plugin : found_there) {
       Loaded loaded;

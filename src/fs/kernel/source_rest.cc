@@ -36,7 +36,8 @@ Result<> SourceRest::wake() {
   return {};
 }
 
-/// Their pages were dropped before the source was closed; what was read since then has been of the former source.
+/// Makes open files outdated. Their pages were dropped before the source was closed; what was read since then has been
+/// of the former source.
 void SourceRest::outdate_all() {
   mount_.files.for_each([](FileHandle& file) { file.outdated = true; });
   mount_.directories.for_each([](OpenDirectory& directory) { directory.outdated = true; });

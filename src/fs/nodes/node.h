@@ -30,7 +30,7 @@ enum class View : uint8_t {
   decoded3,  // chunks as raw bytes, Zarr v3
   encoded3,  // chunks as stored, with their codecs in zarr.json
   npy,       // each variable is a file of numpy's format, NAME.npy
-  raw,       // the same without the header, NAME
+  raw,       // each variable is a file of its elements alone, NAME
 };
 inline constexpr size_t kViews = 6;
 /// The views in which a variable is one file instead of a directory of chunks.
@@ -50,7 +50,7 @@ enum class NodeKind {
   variable,
   symlink,
   folder,   // of a mounted folder, without metadata files
-  file,     // likewise, but a file instead of a directory
+  file,     // a file of a mounted folder
   control,  // .codecfs
   views,    // .codecfs/view
   scratch,
@@ -89,7 +89,7 @@ struct NamedFile {
 /// The metadata files in a directory of this kind, in the order in which they are listed (_Filter and _Codecs are not).
 std::span<const NamedFile> files_of(NodeKind kind);
 
-/// The same for a view.
+/// The metadata files of a node, in its view and in the order in which they are listed.
 std::span<const NamedFile> files_of(const Node& node);
 
 /// The name of a metadata or control file.

@@ -14,7 +14,7 @@ constexpr unsigned kMaxLinks = 40;  // as many as the kernel follows
 
 std::string_view suffix_of(View view) { return view == View::npy ? kNpySuffix : std::string_view(); }
 
-/// Of the last name of a path.
+/// The path, with the suffix of the npy view at its last name.
 std::string path_with_suffix(std::string_view path) {
   const size_t name = path.rfind('/') + 1;
   return fmt::format("{}{}", path.substr(0, name), with_suffix(path.substr(name), kNpySuffix));

@@ -248,7 +248,7 @@ bool ChangeNotifier::is_in_motion(Ino ino) {
   return mount_.tree.staged_files.find(ino) != nullptr || mount_.kernel.metadata_given.is_changing();
 }
 
-/// The same of all chunks of a view of a variable.
+/// The content of all chunks of a view of a variable has changed.
 void ChangeNotifier::contents_changed(const Node& shown, Ino first, uint64_t count) {
   mount_.chunks.conversions.drop(shown.ino());  // all that are absent
   mount_.kernel.pages.await_quiet(first, count);

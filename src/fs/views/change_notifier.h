@@ -23,7 +23,7 @@ class ChangeNotifier {
   void chunk_changed(const Node& node, uint64_t number, Ino written_through = 0);
   /// As chunk_changed(), for a range of the array without header, and its chunks.
   void part_changed(const Node& node, ArrayFile::Range data, const std::vector<uint64_t>& chunks);
-  /// The same after the change of a shard: invalidates the chunks in it. `node`: in the view encoded3.
+  /// As chunk_changed(), after the change of a shard: invalidates the chunks in it. `node`: in the view encoded3.
   void shard_changed(const Node& node, uint64_t shard);
   /// Another program has changed these chunks: invalidates them in all views. Does not wait.
   void chunks_changed_outside(const Node& node, const Variable& facts, const ChunkRange& range);

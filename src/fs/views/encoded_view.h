@@ -28,7 +28,7 @@ class EncodedView {
               FilterControl& filters)
       : mount_(mount), forms_(forms), coherence_(coherence), inodes_(inodes), filters_(filters) {}
 
-  /// Of a chunk's file. ENOENT if the view does not show it.
+  /// The attributes of a chunk's file. ENOENT if the view does not show it.
   Result<struct stat> attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
   /// The content of a chunk's file.
   Result<ChunkPtr> content(const Node& node, const ChunkPlace& chunk);
@@ -36,7 +36,7 @@ class EncodedView {
   std::optional<uint64_t> passed_bytes(const Node& node, const ChunkPlace& chunk);
   /// Opens the file of the source that has the same bytes as a chunk's file; none if there is no such file.
   Result<std::optional<UniqueFd>> open_passed(const Node& node, const ChunkPlace& chunk);
-  // Of shards (shows_shards() in chunk_names.h). What was written in other views is stored first.
+  // Functions for shards (shows_shards() in chunk_names.h). What was written in other views is stored first.
 
   /// ENOENT.
   Result<struct stat> shard_attributes(const Node& node, const Variable& variable, uint64_t shard);

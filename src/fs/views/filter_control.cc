@@ -144,7 +144,7 @@ Result<> FilterControl::apply_rules(const ChunkPlace& chunk, const Cancelled& ca
 Result<> FilterControl::set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled) {
   CODECFS_ASSIGN(std::vector<FilterStage> chain, parse_spec(node.path, spec));
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  // The same pipeline stays, whatever its order.
+  // If the variable has these filters already, its pipeline stays, whatever its order.
   if (says_the_same(chain, view->facts->filters)) return keep_chain(node, cancelled);
   return set_chain(node, rules_.arranged(std::move(chain), *view->facts, node.path), cancelled);
 }
@@ -342,7 +342,8 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
     ++mount_.stats.variables_recoded;
     log::info("{}: {} chunks are stored with {} now", node.path, progress.done.load(), trimmed(*after->codecs));
   }
-  // Also if only a rule or what a client wrote ends: until now the encoded view showed that pipeline.
+  // Chunks look different also if only a rule or what a client wrote ends: until now the encoded view showed that
+  // pipeline.
   if (is_changed || decides) CODECFS_TRY(notifier_.chunks_stored_anew(node));
   return mount_.chunks.write_back.commit();
 }

@@ -24,8 +24,8 @@ class FilterControl {
   /// memory leaves the rule to a later one if another variable is being re-encoded.
   Result<> apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled);
 
-  // Re-encode a variable: one at a time, see RecodingPolicy. EINVAL and ENOENT for invalid pipelines, EINTR as above,
-  // and the errors of the source.
+  // Re-encode a variable: one at a time, see RecodingPolicy. EINVAL and ENOENT for invalid pipelines, EINTR as of
+  // apply_rules(), and the errors of the source.
   Result<> set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled);
   /// Like set_spec() with a text of `_FilterStored`: its parameters are complete, and its order stays.
   Result<> set_stored(const Node& node, std::string_view spec, const Cancelled& cancelled);

@@ -20,7 +20,7 @@ constexpr uint64_t kMaxWithIndexes = uint64_t{192} << 20;
 constexpr uint64_t kMaxOfPart = uint64_t{1} << 20;  // bytes
 constexpr uint64_t kHeader = 1024;                  // bytes that are requested of an object header
 constexpr uint64_t kGroupNode = 24 + 32 * 16 + 8;   // bytes, with the default number of entries
-constexpr uint64_t kSymbolNode = 8 + 8 * 40;        // the same
+constexpr uint64_t kSymbolNode = 8 + 8 * 40;        // bytes, with the default number of symbols
 constexpr uint64_t kOldChunkNodes = 64;             // entries of a node, by default
 constexpr unsigned kMaxDepth = 4;
 

@@ -244,8 +244,8 @@ std::optional<LayoutMessage> parse_layout(Bytes bytes) {
           }
           break;
         case LayoutMessage::Index::fixed_array: layout.page_bits = in.number(1); break;
-        case LayoutMessage::Index::extensible_array: in.skip(5); break;  // its header has them, too
-        case LayoutMessage::Index::tree: in.skip(6); break;              // the same
+        case LayoutMessage::Index::extensible_array: in.skip(5); break;  // the header of the index has them, too
+        case LayoutMessage::Index::tree: in.skip(6); break;              // as for extensible_array
         default: break;
       }
       layout.address = in.address();

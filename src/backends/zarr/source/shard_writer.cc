@@ -112,7 +112,7 @@ Result<> ShardWriter::write_begun() {
   return {};
 }
 
-/// Of being_written_. The errors of one shard do not end the others.
+/// Writes one shard of being_written_. The errors of one shard do not end the others.
 Result<> ShardWriter::write_next(const Key& key) {
   Shard shard;
   {
@@ -289,7 +289,7 @@ Result<> ShardWriter::rewrite(const OpenArray& array, const std::string& name, s
   return write_positions(array, name, changed, file, old);
 }
 
-/// The same of a shard that is encoded as a whole.
+/// As rewrite(), for a shard that is encoded as a whole.
 Result<> ShardWriter::rewrite_encoded(const OpenArray& array, const std::string& name,
                                       std::span<const ChunkChange> changes, const FilePtr& file) {
   const std::string key = join_key(array.key, name);

@@ -182,7 +182,7 @@ class ZipTree::Builder {
     return has_some && has_metadata;
   }
 
-  /// As Info-ZIP does. All entries are files at the top.
+  /// Takes backslashes for slashes, as Info-ZIP does. All entries are files at the top.
   Result<> separate_at_backslashes() {
     const auto flat = std::exchange(top_->members, {});
     for (const auto& [name, member] : flat) {
