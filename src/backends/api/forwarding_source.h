@@ -266,7 +266,7 @@ class WrappedSource : public ForwardingSource {
     if (owned_) source_.release_idle(unused_for);
   }
   [[nodiscard]] bool can_rest() const override { return owned_ && source_.can_rest(); }
-  bool rest() override { return owned_ && source_.rest(); }
+  bool close_idle() override { return owned_ && source_.close_idle(); }
   Result<bool> wake() override { return owned_ ? source_.wake() : Result<bool>(true); }
   Result<> finish() override { return owned_ ? source_.finish() : Result<>(); }
 

@@ -123,8 +123,8 @@ class Source {
   /// Whether another program has changed the metadata of an object (for a group also its members) since the previous
   /// call; the caller must then drop its caches of it. Only with -o coherent.
   virtual bool changed_outside(ObjectId) { return false; }
-  /// What is told of many variables, in the same order. Sources in another process answer them together; callers should
-  /// ask for some hundred at a time.
+  /// The summaries of many variables, in the order of `variables`. Sources in another process answer them together;
+  /// callers should ask for some hundred at a time.
   virtual std::vector<VariableSummary> summaries(std::span<const ObjectId> variables);
 
   // --- Changes of the tree. Each acquires the right to write (begin_writing_to()) and succeeds completely or changes
@@ -320,14 +320,14 @@ class Source {
   /// Releases resources that were not used for `unused_for`, including the locks that exclude other programs. The
   /// caller runs it periodically; it may take as long as commit().
   virtual void release_idle(std::chrono::seconds) {}
-  /// Whether rest() and wake() do something.
+  /// Whether close_idle() and wake() do something.
   [[nodiscard]] virtual bool can_rest() const { return false; }
   /// Gives up everything that the source holds, as finish() does, so that other programs may write it; the next call
   /// opens it again. False if a call is running. Everything must be committed.
-  virtual bool rest() { return false; }
-  /// After rest(), before the next other call: opens the source again. False if another program has changed it: the id
-  /// of its root stands for the root of what it is now, all other ids are ESTALE. ESTALE if it is gone or cannot be
-  /// shown in its place; other errors of opening it.
+  virtual bool close_idle() { return false; }
+  /// After close_idle(), before the next other call: opens the source again. False if another program has changed it:
+  /// the id of its root stands for the root of what it is now, all other ids are ESTALE. ESTALE if it is gone or cannot
+  /// be shown in its place; other errors of opening it.
   virtual Result<bool> wake() { return true; }
   /// If another program has moved the source, moves the log beside it to the new place. ESTALE if the source no longer
   /// exists. release_idle() does this too.

@@ -43,8 +43,8 @@ class SourceOpener {
   /// it for writing if possible (Source::writable() tells). The errors for known but unsupported formats (netCDF-3, N5)
   /// name the format.
   [[nodiscard]] Result<std::unique_ptr<Source>> open(const std::string& path, bool may_write = false) const;
-  /// Returns `source`, made able to rest() if it is a dataset of this machine (no URL, no folder of datasets). `path`,
-  /// `may_write`: as it was opened.
+  /// Returns `source`, made able to close_idle() if it is a dataset of this machine (no URL, no folder of datasets).
+  /// `path`, `may_write`: as it was opened.
   [[nodiscard]] std::unique_ptr<Source> make_resting(std::unique_ptr<Source> source, const std::string& path,
                                                      bool may_write) const;
 

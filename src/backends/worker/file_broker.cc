@@ -287,7 +287,7 @@ void FileBroker::note_refusal(const FileCall& call, const std::string& reason) {
   const bool is_reference = (call.kind == Kind::open || call.kind == Kind::status) &&
                             reason.find(" is outside of ") != reason.npos && !reason.starts_with("/proc/") &&
                             !reason.starts_with("/sys/");
-  const char* const why = policy_.follow() == Follow::none
+  const char* const why = policy_.followed() == Follow::none
                               ? ", and a file in an object store is read alone"
                               : ", so it is not read on a mount for other users; -o follow=all allows it";
   const std::string text = is_reference ? reason + why : reason;

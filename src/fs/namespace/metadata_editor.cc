@@ -371,7 +371,7 @@ void MetadataEditor::adopt_chunk(const Node& variable, const ChunkPlace& chunk, 
   if (stored) {
     sealed->promote(*shown);
     mount_.kernel.invalidator->name_changed(directory, name, false);
-  } else {  // it stays, and is told of at the end
+  } else {  // it stays, and is reported at the end
     mount_.note_error(chunk.key, stored.error());
   }
 }

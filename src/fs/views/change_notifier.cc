@@ -180,7 +180,7 @@ void ChangeNotifier::array_files_changed(const Node& node) {
 }
 
 /// After a re-encoding: invalidates what the kernel and the caches hold of the encoded chunks, and all sizes.
-Result<> ChangeNotifier::chunks_stored_anew(const Node& node) {
+Result<> ChangeNotifier::chunks_reencoded(const Node& node) {
   CODECFS_ASSIGN(const VariableViewPtr now, mount_.dataset.variable(node.object));
   const uint64_t count = now->facts->grid.count();
   CODECFS_ASSIGN(const Ino first_key, mount_.tree.nodes.chunk_key(node, 0, count));

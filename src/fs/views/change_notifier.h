@@ -28,7 +28,7 @@ class ChangeNotifier {
   /// Another program has changed these chunks: invalidates them in all views. Does not wait.
   void chunks_changed_outside(const Node& node, const Variable& facts, const ChunkRange& range);
   /// After a re-encoding: invalidates what the kernel and the caches hold of the encoded chunks, and all sizes.
-  Result<> chunks_stored_anew(const Node& node);
+  Result<> chunks_reencoded(const Node& node);
   /// Gives the chunks of a paused variable new inode numbers. `before` and `now`: the number of chunks.
   Result<> renumber_chunks(const Node& node, uint64_t before, uint64_t now, bool wait);
   /// After a change of the shape.
