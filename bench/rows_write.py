@@ -97,7 +97,7 @@ def recode(bench):
         holds(bench, ours, array, 6)
         if bench.before:
             continue
-        sizes(bench, f"size of what was stored anew, {kind}, against h5repack's", ours, theirs)
+        sizes(bench, f"size of what was re-encoded, {kind}, against h5repack's", ours, theirs)
 
 
 @row("encoded", "cp -r of the encoded view against cp of the source file")

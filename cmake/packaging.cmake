@@ -1,7 +1,7 @@
 # What is installed beside the programs, and Debian packages of it all (scripts/make-packages): codecfs, and
 # codecfs-plugins, whose plugins are where Debian's libhdf5 looks.
 find_program(GZIP gzip REQUIRED)
-# Whoever makes packages for others is their maintainer (scripts/make-packages); this is no address.
+# The one that makes packages for others is their maintainer (scripts/make-packages); this is no address.
 set(CODECFS_MAINTAINER "codecfs authors <nobody@codecfs.invalid>" CACHE STRING "maintainer of the Debian packages")
 
 # Compressed as in every distribution; the time of the file is not in it.

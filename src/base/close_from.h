@@ -6,7 +6,7 @@ namespace codecfs {
 /// Closes all descriptors from `first` on. May be called after fork() in a process of many threads.
 void close_from(unsigned first);
 
-/// The same one by one, as /proc lists them: for Linux before 5.9, which has no call for it.
+/// As close_from(), one by one, as /proc lists them: for Linux before 5.9, which has no call for it.
 void close_each_from(unsigned first);
 
 }  // namespace codecfs

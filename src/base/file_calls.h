@@ -73,7 +73,7 @@ struct FileAnswer {
 struct FileCallEnds {
   UniqueFd memory;   // of the process, for reading and writing
   UniqueFd process;  // its directory in /proc
-  /// Of the calling process. Errors if /proc is not mounted.
+  /// Opens those of the calling process. Errors if /proc is not mounted.
   static Result<FileCallEnds> open();
 };
 

@@ -17,7 +17,7 @@
 
 namespace codecfs {
 
-/// Of a byte in a file.
+/// The largest offset of a byte in a file.
 inline constexpr uint64_t kLargestOffset = std::numeric_limits<off_t>::max();
 
 /// An open file or directory, with the path that messages show.

@@ -31,7 +31,7 @@ class Helpers {
     Helpers* const before_;
   };
 
-  /// Of this thread; null if there are none.
+  /// The helpers of this thread; null if there are none.
   static Helpers* current() { return current_; }
 
  private:

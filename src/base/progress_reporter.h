@@ -34,7 +34,7 @@ class ProgressReporter {
 
   /// Sets how much is done, in any unit; `total` 0 means not known yet. Thread-safe and cheap.
   void at(uint64_t done, uint64_t total);
-  /// The same for work that is done in pieces: set `total` first, then add each piece.
+  /// Instead of at(), for work that is done in pieces: set `total` first, then add each piece.
   void expect(uint64_t total) { total_ = total; }
   void add(uint64_t more);
   /// Calls add() of the latest ProgressReporter that this thread has created and not yet destroyed, if any.
@@ -63,7 +63,7 @@ class ProgressReporter {
   void report_if_due();
   void forward_if_due();
   std::string line() const;
-  /// The same with a bar, amounts, the rate and the time left.
+  /// As line(), with a bar, amounts, the rate and the time left.
   std::string line_of_command() const;
   std::string amounts(uint64_t done, uint64_t total) const;
 

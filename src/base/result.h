@@ -43,7 +43,7 @@ template <class... Args>
   return make_failure(code, format, fmt::make_format_args(args...));
 }
 
-/// The same for a failed system call: appends the text of `code` (an errno value).
+/// As fail(), for a failed system call: appends the text of `code` (an errno value).
 template <class... Args>
 [[nodiscard]] std::unexpected<Error> fail_errno(int code, fmt::format_string<Args...> format, Args&&... args) {
   return make_system_failure(code, format, fmt::make_format_args(args...));

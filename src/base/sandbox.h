@@ -25,11 +25,12 @@ using SandboxParts = uint32_t;
 inline constexpr SandboxParts kWholeSandbox = 15;
 inline constexpr SandboxParts kWholeFileSandbox = 31;
 
-/// Irrevocably, for all threads of this process (capabilities: for this one and those that it starts). `most_files`
-/// bounds the numbers of descriptors. Returns the parts that are active now: containers and kernels may lack some.
+/// Enters the sandbox, irrevocably, for all threads of this process (capabilities: for this one and those that it
+/// starts). `most_files` bounds the numbers of descriptors. Returns the parts that are active now: containers and
+/// kernels may lack some.
 SandboxParts enter_sandbox(unsigned most_files);
 
-/// The same, but another process answers the file calls of this one, which must have one thread.
+/// The sandbox of enter_sandbox(), but another process answers the file calls of this one, which must have one thread.
 struct FileSandbox {
   SandboxParts parts = 0;
   /// For FileCalls. None if this system does not allow a listener: file calls are then not filtered, and the

@@ -59,7 +59,7 @@ struct WorkerProcess {
   bool await_start();
   /// Kills it, even if it does not respond, and closes `control`.
   void kill();
-  /// The same without closing `control`; for any thread.
+  /// As kill(), without closing `control`; for any thread.
   void end() const;
   /// Waits until it has ended, so that its locks are released.
   void await_end() const;

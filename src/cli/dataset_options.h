@@ -16,7 +16,7 @@ class DatasetOptions {
  public:
   /// Adds `-O OPTIONS` to a command.
   void declare(ArgumentParser& parser);
-  /// Also adds `-F RULE`.
+  /// Adds `-O OPTIONS` and `-F RULE`.
   void declare_with_rules(ArgumentParser& parser);
 
   /// How HDF5 files are opened and created, which prepare() uses.

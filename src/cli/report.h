@@ -10,7 +10,7 @@ namespace codecfs::cli {
 // Exit codes of mount(8).
 inline constexpr int kUsage = 1;
 inline constexpr int kFailed = 32;
-// Of commands that look for something: they worked, and
+// Exit codes of commands that look for something: they worked, and
 inline constexpr int kFound = 2;       // found damage or differences
 inline constexpr int kIncomplete = 3;  // found none, but could not look everywhere
 

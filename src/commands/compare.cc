@@ -177,7 +177,7 @@ class DatasetComparison {
     return std::ranges::any_of(unreadable_, [&](const std::string& top) { return is_within(path, top); });
   }
 
-  /// Its decoded bytes, for the progress; at most 1 PiB, so that sums do not overflow.
+  /// The decoded bytes of a variable, for the progress; at most 1 PiB, so that sums do not overflow.
   static uint64_t work_of(const Variable& variable) {
     constexpr uint64_t kMax = uint64_t{1} << 50;
     uint64_t bytes = 0;

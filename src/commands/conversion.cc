@@ -79,8 +79,8 @@ Result<Converted> Conversion::run() {
   return std::move(done_);
 }
 
-std::unexpected<Error> Conversion::blame(Blame whom, Error error) {
-  if (error.code != ECANCELED && error.code != EINTR && error.code != ENOMEM) blame_ = whom;
+std::unexpected<Error> Conversion::blame(Blame cause, Error error) {
+  if (error.code != ECANCELED && error.code != EINTR && error.code != ENOMEM) blame_ = cause;
   return std::unexpected(std::move(error));
 }
 

@@ -60,7 +60,7 @@ class Conversion {
   /// What an error is of: the conversion itself, the source's variable or group, or the form of this in the target.
   enum class Blame { conversion, source, target };
 
-  std::unexpected<Error> blame(Blame whom, Error error);
+  std::unexpected<Error> blame(Blame cause, Error error);
   Result<std::string> name_in_copy(TreeFiles::Ino from, const std::string& name, const std::string& path);
   Result<> copy_member(TreeFiles::Ino from, const Directory& to, const std::string& name, const std::string& path);
   int place_in_order(const std::string& path);

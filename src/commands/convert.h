@@ -37,7 +37,7 @@ struct LeftOut {
 struct ConvertOptions {
   DatasetFormat format = DatasetFormat::zarr;
   filters::FilterRules rules;
-  std::string rules_text;         // the same as text, to recognise an interrupted conversion
+  std::string rules_text;         // `rules` as text, to recognise an interrupted conversion
   std::vector<std::string> skip;  // paths of what is left out: of objects ("/g/v"), or attributes ("/g/v@name")
   /// Leaves out the variables and attributes that the format of the new dataset has no form for, but nothing that
   /// cannot be read.

@@ -45,7 +45,7 @@ struct DatasetInfo {
 Result<DatasetInfo> read_info(Source& source, const std::string& name, const std::string& path = "",
                               const OpenAgain& open_again = {});
 
-/// The same of one variable, not ended by an interruption.
+/// As read_info(), of one variable, and not ended by an interruption.
 Result<VariableInfo> read_variable(Source& source, ObjectId variable);
 
 /// The pipeline for people: "shuffle,4|zstd,3"; "none".

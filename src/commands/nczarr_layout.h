@@ -26,7 +26,7 @@ class NczarrLayout {
 
   /// The variable at a path; null: it is a group.
   [[nodiscard]] const Variable* variable(const std::string& path) const;
-  /// The same, and its number in the source.
+  /// A variable, and its number in the source.
   struct Array {
     ObjectId object = 0;
     VariablePtr variable;

@@ -13,8 +13,8 @@ namespace codecfs::commands {
 /// missing data, as xarray makes true of these.
 VariablePtr number_booleans(VariablePtr variable);
 
-/// The same without a fill value, so that all chunks are copied: xarray takes the one of an NCZarr array for a mark of
-/// missing data.
+/// As number_booleans(), but without a fill value, so that all chunks are copied: xarray takes the one of an NCZarr
+/// array for a mark of missing data.
 VariablePtr number_booleans_for_nczarr(VariablePtr variable);
 
 /// For HDF5 files with dimensions that are not named as netCDF: booleans stay what h5py has for them, and xarray's

@@ -19,7 +19,7 @@ namespace codecfs::commands {
 /// Not thread-safe. EFBIG for a column of 2 GiB or more, ENOMEM.
 class ParquetWriter {
  public:
-  /// Of every column.
+  /// `rows`: of every column.
   explicit ParquetWriter(uint32_t rows);
 
   /// A column of numbers (INT64). `values`: one for each row.
@@ -45,7 +45,7 @@ class ParquetWriter {
     std::vector<int> encodings;
     uint64_t nulls = 0;
     uint64_t raw_bytes = 0;  // of the pages with their headers
-    uint64_t bytes = 0;      // the same, compressed
+    uint64_t bytes = 0;      // of the pages with their headers, compressed
     uint64_t first_page = 0;
     uint64_t dictionary_page = 0;  // 0: there is none
   };

@@ -37,7 +37,7 @@ Result<UniqueFd> open_temporary() {
 }  // namespace
 
 Result<> StoredPlaces::add(const StoredPlace& place) {
-  if (held_.size() >= most_in_memory_) CODECFS_TRY(write_part());
+  if (held_.size() >= max_in_memory_) CODECFS_TRY(write_part());
   held_.push_back(place);
   return {};
 }
@@ -83,7 +83,7 @@ Result<> StoredPlaces::visit_sorted(const std::function<void(const StoredPlace&)
     for (const StoredPlace& place : held_) visit(place);
     return {};
   }
-  const size_t at_once = std::max<size_t>(most_in_memory_ / parts_.size(), 16);
+  const size_t at_once = std::max<size_t>(max_in_memory_ / parts_.size(), 16);
   parts_.push_back({.next = 0, .end = 0, .at = 0, .read = std::move(held_)});
   const auto is_later = [&](size_t one, size_t other) {
     return kInOrder(parts_[other].read[parts_[other].at], parts_[one].read[parts_[one].at]);

@@ -22,9 +22,9 @@ struct StoredPlace {
 /// Not thread-safe.
 class StoredPlaces {
  public:
-  static constexpr size_t kMostInMemory = size_t{1} << 20;  // 32 MiB
+  static constexpr size_t kMaxInMemory = size_t{1} << 20;  // 32 MiB
 
-  explicit StoredPlaces(size_t most_in_memory = kMostInMemory) : most_in_memory_(most_in_memory) {}
+  explicit StoredPlaces(size_t max_in_memory = kMaxInMemory) : max_in_memory_(max_in_memory) {}
 
   /// ENOSPC and other errors of the temporary file; then this place is not added, and later calls fail too.
   Result<> add(const StoredPlace& place);
@@ -41,7 +41,7 @@ class StoredPlaces {
   Result<> write_part();
   Result<bool> read_more(Part& part, size_t most) const;
 
-  const size_t most_in_memory_;
+  const size_t max_in_memory_;
   std::vector<StoredPlace> held_;
   UniqueFd file_;
   std::vector<Part> parts_;

@@ -34,12 +34,12 @@ class TreeFiles {
   Result<> list(Ino directory, const std::function<Result<>(const Item& item)>& take);
   /// The inode number of a name. ENOENT.
   Result<Ino> find(Ino directory, std::string_view name);
-  /// The same for a path from the root, "a/b"; "" is the root.
+  /// The inode number of a path from the root, "a/b"; "" is the root.
   Result<Ino> find_path(std::string_view path);
   Result<uint64_t> size(Ino file);
   /// Whether the source stores this chunk; absent chunks may have files, too.
   Result<bool> is_stored(Ino chunk);
-  /// Of a file that is a shard: whether its indexes are whole. EIO.
+  /// Checks that the indexes of a file that is a shard are whole. EIO.
   Result<> check_shard(Ino file);
   /// EIO with the reason if the attributes of the group or variable of a directory cannot be read.
   Result<> check_attributes(Ino directory);

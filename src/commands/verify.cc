@@ -104,7 +104,7 @@ class Check {
     }
   }
 
-  /// Its chunks become tasks.
+  /// The chunks of a variable become tasks.
   Result<> check_variable(const InfoNode& node, ProgressReporter& progress) {
     const VariableInfo& info = *node.variable;
     const Variable& facts = *info.facts;

@@ -41,7 +41,7 @@ struct Verification {
 /// Reads all attributes, and reads and decodes all stored chunks on all cores; in a single HDF5 file, also checks that
 /// stored chunks lie in the file and do not overlap; the places of more than `places_in_memory` are sorted in a
 /// temporary file, of 32 bytes each. Errors of single objects are part of the result. ECANCELED.
-Result<Verification> verify(Source& source, size_t places_in_memory = StoredPlaces::kMostInMemory);
+Result<Verification> verify(Source& source, size_t places_in_memory = StoredPlaces::kMaxInMemory);
 
 /// Lines for a terminal.
 std::string verification_text(const Verification& found, const std::string& source);

@@ -20,8 +20,8 @@ using VisitError = std::function<Result<>(const std::string& path, const Error& 
 /// Visits the root and everything below it, groups before their members, in the order of the source. Links are not
 /// followed. EFBIG for groups that are nested too deep; the errors of the visitors.
 Result<> walk(Source& source, const Visit& visit, const VisitError& on_error);
-/// The same from the object at `path` on. `list_members`: Source::overview(), for code that only describes; empty:
-/// by the other functions of Source.
+/// As walk(), from the object at `path` on. `list_members`: Source::overview(), for code that only describes; empty: by
+/// the other functions of Source.
 using ListMembers = std::function<Result<Members>(Source& source, ObjectId group)>;
 Result<> walk(Source& source, const std::string& path, const Entry& start, const Visit& visit,
               const VisitError& on_error, const ListMembers& list_members = {});
@@ -29,7 +29,7 @@ Result<> walk(Source& source, const std::string& path, const Entry& start, const
 /// The object at a path: names separated by slashes, with or without a leading one; "" and "/" are the root. Follows
 /// links within the source. ENOENT, ENOTDIR, ELOOP.
 Result<Entry> find_path(Source& source, const std::string& path);
-/// The same path as walk() writes it.
+/// `path` as walk() writes it.
 std::string normal_path(std::string_view path);
 /// Whether a path is `top` or below it. Both begin with a slash, or neither; "" is above all.
 bool is_within(std::string_view path, std::string_view top);

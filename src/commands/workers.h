@@ -21,8 +21,8 @@ void catch_signals();
 /// calls begin. Returns the first error.
 Result<> in_parallel(uint64_t count, const std::function<Result<>(uint64_t number)>& work, size_t threads = 0);
 
-/// The same for reads of these chunks in this order; `read` gets an index in `chunks`. A source that waits for a
-/// network learns what is next, and gets as many reads at a time as it wants.
+/// As in_parallel(), for reads of these chunks in this order; `read` gets an index in `chunks`. A source that waits for
+/// a network learns what is next, and gets as many reads at a time as it wants.
 struct ChunkToRead {
   ObjectId variable = 0;
   uint64_t number = 0;

@@ -30,7 +30,7 @@ std::set<std::string> float_attributes(std::span<const Attribute> attributes);
 /// Replaces numbers by texts in all attributes but `except`, and lists the attributes. One that also has such a text
 /// that is no number stays as it is. `attributes` may have a list already.
 void tell_floats(std::vector<Attribute>& attributes, std::string_view except);
-/// The reverse: the texts are numbers, and there is no list.
+/// Undoes tell_floats(): the texts are numbers, and there is no list.
 void restore_floats(std::vector<Attribute>& attributes);
 
 }  // namespace codecfs

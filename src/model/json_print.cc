@@ -9,8 +9,8 @@
 namespace codecfs {
 namespace {
 
-/// As Python's repr(): shortest digits that read back, exponents below 1e-4 and from 1e16 on, always a point or an
-/// exponent.
+/// Prints as Python's repr(): shortest digits that read back, exponents below 1e-4 and from 1e16 on, always a point or
+/// an exponent.
 void print_double(double value, std::string& out) {
   if (std::isnan(value)) {
     out += "NaN";

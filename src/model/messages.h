@@ -12,7 +12,7 @@
 
 namespace codecfs {
 
-/// As CBOR, because JSON text has no NaN and no text that is not UTF-8.
+/// JSON as CBOR, because JSON text has no NaN and no text that is not UTF-8.
 template <>
 struct rpc::Form<JsonValue> {
   static void put(Encoder& out, const JsonValue& value);
@@ -40,7 +40,7 @@ template <>
 inline constexpr auto rpc::fields<FilterStage> = [](auto& it) {
   return std::tie(it.id, it.parameters, it.codec, it.name, it.optional, it.has_flag, it.is_complete);
 };
-/// Those that a source of HDF5 sets.
+/// The members of a variable that a source of HDF5 sets.
 template <>
 inline constexpr auto rpc::fields<Variable> = [](auto& it) {
   return std::tie(it.type, it.type_text, it.zarr3_type, it.stored_type, it.grid, it.storage, it.max_shape,

@@ -16,7 +16,7 @@ using Name = std::pair<std::string_view, std::string_view>;
 
 constexpr std::string_view kOrders = "<>=|";
 
-/// Of C's types, as on Linux with 64 bits.
+/// The letters of C's types, as on Linux with 64 bits.
 constexpr std::array<Name, 18> kLetters = {{{"?", "b1"},
                                             {"b", "i1"},
                                             {"B", "u1"},

@@ -99,8 +99,8 @@ struct Variable {
   JsonValue object_codec;
 
   std::vector<FilterStage> filters;  // stored pipeline, in the order of encoding, without the object codec
-  /// Those that are shown, in the source's order, without _ARRAY_DIMENSIONS; last `kPhonyDimensions`, if an HDF5 file
-  /// does not have the names of all dimensions.
+  /// The attributes that are shown, in the source's order, without _ARRAY_DIMENSIONS; last `kPhonyDimensions`, if an
+  /// HDF5 file does not have the names of all dimensions.
   std::vector<Attribute> attributes;
   std::vector<LeftOutAttribute> left_out_attributes;
   // one name per dimension; none if the source does not store names, or not for all of them

@@ -15,7 +15,7 @@ Result<std::string> check_mountpoint(const std::string& path, const std::string&
 
 /// Whether an existing source of this format (Source::format()) is what `-o create=` would have made. EEXIST.
 Result<> check_created_format(const std::string& source, std::string_view create, std::string_view format);
-/// The same for a store of Zarr v2 and create=nczarr. EEXIST.
+/// As check_created_format(), for a store of Zarr v2 and create=nczarr. EEXIST.
 Result<> check_is_nczarr(const std::string& source, Source& store);
 
 /// After a mount has failed: what is missing on this machine, and what to do, as "; ...". Empty if nothing is known.

@@ -12,7 +12,7 @@ namespace codecfs::mount {
 /// a request to it. ENOENT, ENOTCONN and others.
 Result<std::string> path_of_mount(std::string path);
 
-/// The same path without "/" and "/." at its end, which would have to be looked up in the mount.
+/// `path` without "/" and "/." at its end, which would have to be looked up in the mount.
 std::string without_end(std::string path);
 
 }  // namespace codecfs::mount

@@ -271,7 +271,7 @@ Result<> load_library_of_cancellation() {
 }
 
 /// Mounts. libfuse 3.19 can report success although fusermount3 has refused the mount. Then the device was never
-/// connected (EPERM); the device of a mount that somebody has already unmounted was (ENODEV). It is read only when it
+/// connected (EPERM); the device of a mount that was already unmounted was (ENODEV). It is read only when it
 /// has an error, as a read of a connected device would take the first request.
 bool mount_session(fuse_session* session, const std::string& mountpoint) {
   if (fuse_session_mount(session, mountpoint.c_str()) != 0) return false;

@@ -13,8 +13,8 @@
 namespace codecfs::mount {
 namespace {
 
-/// Of the file with which the kernel and libfuse are tried, bytes: so small that its memory is cheap, but with room for
-/// a large folio.
+/// The bytes of the file with which the kernel and libfuse are tried: so small that its memory is cheap, but with room
+/// for a large folio.
 constexpr size_t kTried = size_t{64} << 10;
 
 /// Answers INIT, which the kernel sends first.

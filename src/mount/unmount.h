@@ -30,9 +30,9 @@ bool detach_mount(const std::string& directory);
 /// be stored; EBUSY if the daemon goes on because the mount exists elsewhere, too.
 Result<int> unmount_for_umount(const std::string& directory, bool lazy, bool force);
 
-/// codecfs unmount DIRECTORY: the same, only for mounts of codecfs. EINVAL if there is none; EBUSY if it is in use
-/// (umount's own message is on stderr), or if the daemon goes on, as above; EIO and others if not all data could be
-/// stored. What takes seconds is said on stderr.
+/// codecfs unmount DIRECTORY: unmounts as unmount_for_umount(), only mounts of codecfs. EINVAL if there is none; EBUSY
+/// if it is in use (umount's own message is on stderr), or if the daemon goes on because the mount exists elsewhere,
+/// too; EIO and others if not all data could be stored. What takes seconds is said on stderr.
 Result<> unmount(const std::string& directory);
 
 }  // namespace codecfs::mount

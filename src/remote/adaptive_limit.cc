@@ -47,7 +47,7 @@ void AdaptiveLimit::succeeded(uint64_t bytes, Clock::time_point now) {
   is_full_ = running_ >= limit_;
 }
 
-/// Of an interval in which requests had to wait.
+/// Ends an interval in which requests had to wait.
 void AdaptiveLimit::end_interval(double throughput) {
   if (raised_by_ != 0 && throughput <= before_ * kGain) {  // more are not faster
     limit_ -= raised_by_;

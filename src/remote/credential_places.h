@@ -24,7 +24,7 @@ FoundCredentials environment_credentials();
 /// AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN, AWS_ROLE_SESSION_NAME.
 FoundCredentials web_identity_credentials(HttpClient& http, const std::string& region);
 
-/// Of a profile; `region` is that of STS. An error if there is no such profile.
+/// The credentials of a profile; `region` is that of STS. An error if there is no such profile.
 FoundCredentials profile_credentials(HttpClient& http, const AwsProfiles& profiles, const std::string& profile,
                                      const std::string& region);
 

@@ -24,8 +24,8 @@ struct Credentials {
 class CredentialProvider {
  public:
   virtual ~CredentialProvider() = default;
-  /// Those that are valid for at least 5 minutes more, if the place has such. May wait for a request. EACCES with the
-  /// reason, and with what can be done.
+  /// Credentials that are valid for at least 5 minutes more, if the place has such. May wait for a request. EACCES with
+  /// the reason, and with what can be done.
   virtual Result<Credentials> get() = 0;
   /// The server has refused these: get() looks for others, unless it has others already.
   virtual void refused(const Credentials& credentials) = 0;

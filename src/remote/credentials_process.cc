@@ -30,7 +30,8 @@ constexpr size_t kMaxProcessOutput = size_t{64} << 10;
 /// A running program in its own process group; the destructor kills what is left of it.
 class Program {
  public:
-  /// Its output goes to `output`; it reads nothing, and its messages go where ours go. Returns an errno, 0: it runs.
+  /// Starts the program. Its output goes to `output`; it reads nothing, and its messages go where ours go. Returns an
+  /// errno, 0: it runs.
   int start(const std::vector<std::string>& arguments, int output) {
     std::vector<char*> pointers;
     for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));

@@ -38,7 +38,8 @@ class ExpectedRanges::Instances {
     const LockGuard lock(mutex());
     std::erase(all(), one);
   }
-  /// Those that are not in use right now: `one` is locked, and others that are may wait for it.
+  /// Drops what was not read of those that are not in use right now: `one` is locked, and others that are may wait for
+  /// it.
   static void drop_unread(const ExpectedRanges* one, uint64_t needed) CODECFS_NO_THREAD_SAFETY_ANALYSIS {
     const LockGuard lock(mutex());
     for (ExpectedRanges* const other : all()) {

@@ -62,8 +62,8 @@ class HttpClient {
   Result<HttpResponse> perform(HttpRequest request);
 
   using Done = std::function<void(Result<HttpResponse>)>;
-  /// The same without waiting. `done` is called in the thread of the client and must not block.
-  /// Returns a number of the request.
+  /// As perform(), without waiting. `done` is called in the thread of the client and must not block. Returns a number
+  /// of the request.
   uint64_t start_request(HttpRequest request, Done done);
   /// Ends a request that still runs, with ECANCELED.
   void cancel(uint64_t number);

@@ -88,7 +88,7 @@ class ObjectClient {
   /// whole, EFBIG if it has more than `limit` bytes. `etag`: ESTALE if the object has another one.
   virtual Result<std::optional<ObjectPart>> get(const std::string& key, std::optional<ObjectRange> range,
                                                 uint64_t limit, const std::string& etag = {}) = 0;
-  /// The same, unless the object still has this ETag: then a part without bytes, with that ETag.
+  /// As get(), unless the object still has this ETag: then a part without bytes, with that ETag.
   virtual Result<std::optional<ObjectPart>> get_if_changed(const std::string& key, const ObjectRange& range,
                                                            const std::string& etag) = 0;
   /// The objects with this prefix, a page (1,000 as a rule) at a time. `delimited`: those with a further "/" are told
@@ -100,13 +100,13 @@ class ObjectClient {
   /// Tries with a new object of this key, which is removed afterwards, whether the server heeds WriteCondition, and in
   /// which form. EOPNOTSUPP if it does not: then put() must not be called with a condition.
   virtual Result<> check_conditions(const std::string& key) = 0;
-  /// It is no error if there is no such object, and the server says exactly that.
+  /// Removes an object. It is no error if there is none, and the server says exactly that.
   virtual Result<> remove(const std::string& key) = 0;
 
   /// From now on a server that is only believed if it still has the store (a web server, -o absent=403) is asked for
   /// this object, which get() returned as a whole, before get() returns none: AbsenceCheck.
   virtual void rely_on(const std::string& /*key*/, const ObjectPart& /*part*/) {}
-  /// The same for the objects that get() found absent before rely_on() was called. EIO, EACCES.
+  /// Asks for the object of rely_on() now, for the objects that get() found absent before it was called. EIO, EACCES.
   virtual Result<> confirm_absences() { return {}; }
 
   /// Names the object among those of all servers, without secrets.

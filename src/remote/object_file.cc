@@ -12,7 +12,7 @@ constexpr uint64_t kFirst = uint64_t{4} << 20;        // bytes, requested when a
 constexpr uint64_t kSmall = uint64_t{8} << 20;        // a smaller object is requested as a whole
 constexpr uint64_t kLeast = uint64_t{64} << 10;       // bytes of a request
 constexpr uint64_t kMaxGrown = uint64_t{1} << 20;     // bytes of a request for a sequential reader
-constexpr uint64_t kMaxOfMany = uint64_t{2} << 20;    // the same for the nodes of whole indexes
+constexpr uint64_t kMaxOfMany = uint64_t{2} << 20;    // bytes of a request for the nodes of whole indexes
 constexpr uint64_t kMaxBytes = uint64_t{8} << 20;     // of a request
 constexpr uint64_t kMirrored = uint64_t{256} << 20;   // bytes, of all objects
 constexpr uint64_t kOwn = uint64_t{16} << 20;         // bytes of it that each object may have in any case
@@ -146,7 +146,7 @@ void ObjectFile::count_read(bool was_in_memory) const {
   ++(was_in_memory ? statistics.memory_hits : statistics.memory_misses);
 }
 
-/// The same, also for readers that come later: only the end of this object interrupts it.
+/// As get(), for more than one reader, also those that come later: only the end of this object interrupts it.
 Result<Buffer> ObjectFile::get_in_thread(const ByteRange& range) const {
   const Interruption::Scope scope(&ends_);
   return get(range);

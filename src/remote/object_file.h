@@ -59,7 +59,7 @@ class ObjectFile {
   /// Calls `done`, perhaps before it returns, when these bytes were in the mirror; they may be dropped later, where
   /// there are too many. Errors: EIO beyond the end; ESTALE if the object was replaced; those of ObjectClient.
   void fetch(const ByteRange& range, Done done);
-  /// The same, and reads them. EINTR: Interruption of the thread.
+  /// Waits as fetch() would, and reads the bytes. EINTR: Interruption of the thread.
   Result<> read_mirrored(uint64_t offset, MutableBytes to);
   /// Reads bytes that are not kept. Errors as of fetch().
   Result<Buffer> read(uint64_t offset, uint64_t size);

@@ -18,7 +18,7 @@ int digit_of(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/// Of encoding-type=url, which encodes as in forms.
+/// Decodes encoding-type=url, which encodes as in forms.
 std::string url_decoded(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {

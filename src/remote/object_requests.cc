@@ -71,11 +71,11 @@ std::string_view value_of(const std::vector<std::pair<std::string, std::string>>
 
 /// The beginning of the text of a page, without its tags.
 std::string excerpt(std::string_view page) {
-  constexpr size_t kMost = 80;  // bytes
+  constexpr size_t kMaxExcerpt = 80;  // bytes
   std::string text;
   bool is_tag = false;
-  for (const char c : page.substr(0, kMost * 8)) {
-    if (text.size() == kMost) break;
+  for (const char c : page.substr(0, kMaxExcerpt * 8)) {
+    if (text.size() == kMaxExcerpt) break;
     if (c == '<') is_tag = true;
     const bool is_space = is_tag || static_cast<unsigned char>(c) <= ' ';
     if (!is_space || (!text.empty() && !text.ends_with(' '))) text += is_space ? ' ' : c;

@@ -35,7 +35,7 @@ struct RequestStatistics {
   // is expected to be read. They are also the budgets of all these objects.
   Counter mirrored_bytes{0};
   Counter expected_bytes{0};
-  // Of those that memory did not have, if there is a cache on disk.
+  // Reads that memory could not serve, by whether the cache on disk could, if there is one.
   Counter disk_hits{0};
   Counter disk_misses{0};
 

@@ -3,7 +3,7 @@
 
 Each source is made with h5py or zarr-python and modelled in numpy. A folder of them is mounted; what the decoded, encoded,
 npy and raw views show must be the model. Then random operations change variables through the views (chunk files, parts of
-them, mappings, zarr-python, numpy), resize them, store them anew with another filter chain and set attributes. After the
+them, mappings, zarr-python, numpy), resize them, re-encode them with another filter pipeline and set attributes. After the
 unmount h5py or zarr-python reads the source, --compact rewrites it, and it is read again; then it is converted into a random
 format, and they read the copy.
 

@@ -84,6 +84,50 @@ def test_a_broken_link_is_found():
     assert any(target == "docs/terminal.svg" for _, target in links("README.md"))
 
 
+# --- paths in the pages for developers
+
+FOR_DEVELOPERS = ["CONTRIBUTING.md", *(page for page in PAGES if page.startswith("docs/contributing/"))]
+PATHS = ("src/", "include/", "plugins/", "tests/", "scripts/", "docs/", "bench/", "packaging/", "cmake/", "completions/", ".ci/", ".github/")
+
+
+def paths_in(text):
+    """Those in code: what begins with a folder of the repository, without the arguments of a script."""
+    return [path for code in re.findall(r"`([^`\n]+)`", text) if (path := code.split()[0]).startswith(PATHS)]
+
+
+def missing_paths(page, text):
+    for path in paths_in(text):
+        # tests/mount/test_NAME.py is any.
+        if not any(TOP.glob(re.sub(r"\b[A-Z]+\b|(?<=_)[A-Z]+(?=\.)", "*", path.rstrip("/")))):
+            yield f"{page}: {path}"
+
+
+@pytest.mark.parametrize("page", FOR_DEVELOPERS)
+def test_paths_for_developers_exist(page):
+    assert list(missing_paths(page, prose(page))) == []
+
+
+def test_a_missing_path_is_found():
+    text = "`src/fs`, `src/fs/node.h`, `scripts/test [PRESET]`, `scripts/tset [PRESET]`, `tests/mount/test_NAME.py`, `tests/unit/test_NAME.py`"
+    assert list(missing_paths("page", text)) == ["page: src/fs/node.h", "page: scripts/tset", "page: tests/unit/test_NAME.py"]
+    assert all(paths_in(read(page)) for page in FOR_DEVELOPERS)
+    assert len(paths_in(read("docs/contributing/changing.md"))) > 150
+
+
+def rows_with_constants():
+    for line in read("docs/contributing/changing.md").splitlines():
+        if names := re.findall(r"`(k[A-Z]\w+)`", line):
+            yield line, names, [TOP / path for path in paths_in(line)]
+
+
+def test_constants_are_in_the_files_that_the_row_names():
+    """So that a table does not keep a knob that was renamed or moved."""
+    wrong = [f"{name}: {line}" for line, names, paths in rows_with_constants() for name in names
+             if not any(re.search(rf"\b{name}\b", path.read_text()) for path in paths if path.is_file())]
+    assert wrong == []
+    assert len(list(rows_with_constants())) > 8
+
+
 # --- command lines
 
 

@@ -1,5 +1,5 @@
 """The errors that POSIX wants, call by call: what pjdfstest asks of a filesystem, as far as a tree of datasets has it. What
-does not apply, and why, is in CONTRIBUTING.md."""
+does not apply, and why, is in docs/contributing/building-and-testing.md."""
 import errno
 import os
 import stat

@@ -37,8 +37,8 @@ Result<> without_memory_errors(Function function) {
 /// be ENOMEM; it may also succeed. After each call `check` gets whether it did.
 template <class Act, class Check>
 void step_through_allocations(Act act, Check check) {
-  constexpr int kMost = 10'000;
-  for (int passed = 0; passed < kMost; ++passed) {
+  constexpr int kMaxAllocations = 10'000;
+  for (int passed = 0; passed < kMaxAllocations; ++passed) {
     SCOPED_TRACE(testing::Message() << "after " << passed << " allocations");
     Result<> done;
     bool has_failed = false;

@@ -305,7 +305,7 @@ class Work {
   const UniqueFd journal_{::memfd_create("journal", MFD_CLOEXEC)};
   State model_;
   std::unique_ptr<Source> source_;
-  hdf5::IsolatedSource* isolated_ = nullptr;  // the same, if it is one
+  hdf5::IsolatedSource* isolated_ = nullptr;  // source_, if it is one
   std::vector<Commit> commits_;
   unsigned seed_ = 100;
 };

@@ -44,7 +44,7 @@ class HttpServer {
   [[nodiscard]] int port() const { return port_; }
   /// "http://127.0.0.1:PORT"
   [[nodiscard]] std::string url() const;
-  /// So far: connections that were accepted; requests.
+  /// Connections and requests that were accepted so far.
   [[nodiscard]] size_t connections() const { return connections_; }
   [[nodiscard]] size_t requests() const { return requests_; }
 

@@ -321,7 +321,7 @@ class Copy {
  public:
   explicit Copy(files::path directory) : directory_(std::move(directory)) {}
 
-  void become(const Disk::Left& left) {
+  void match(const Disk::Left& left) {
     for (auto at = now_.rbegin(); at != now_.rend(); ++at)  // the content of a directory before the directory
       if (const auto stays = left.find(at->first);
           stays == left.end() || stays->second.has_value() != at->second.has_value())
@@ -360,7 +360,7 @@ struct History {
   };
   std::vector<Value> values;
   size_t committed = 0;   // the first value that a power failure may leave
-  size_t committing = 0;  // the same if the running commit succeeds
+  size_t committing = 0;  // what `committed` becomes if the running commit succeeds
 
   size_t last_done() const {
     size_t last = 0;

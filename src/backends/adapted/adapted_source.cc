@@ -55,9 +55,9 @@ class AdaptedSource final : public WrappedSource {
   // Only variables in the form of the source have shards: those are forwarded.
 
   Result<> writable() override { return fail(EROFS, "with -o strings= or chunks= a source can only be read"); }
-  bool rest() override {
+  bool close_idle() override {
     forms_.clear();
-    return WrappedSource::rest();
+    return WrappedSource::close_idle();
   }
   Result<bool> wake() override {
     const Result<bool> same = WrappedSource::wake();

@@ -15,7 +15,7 @@ namespace codecfs::adapted {
 struct Form {
   VariablePtr stored;  // as the source has it
   VariablePtr shown;   // without attributes and dimension names
-  /// Of a shown chunk, in elements of the source: without the dimension that strings may add.
+  /// The extents of a shown chunk, in elements of the source: without the dimension that strings may add.
   std::vector<uint64_t> chunks;
   uint64_t string_length = 0;  // bytes; 0: the elements stay as they are, or:
   bool is_vlen = false;        // strings of UTF-32 are shown as vlen-utf8

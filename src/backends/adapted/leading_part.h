@@ -14,7 +14,8 @@ namespace codecfs::adapted {
 Result<Buffer> leading_part(Bytes chunk, std::span<const uint64_t> chunks, std::span<const uint64_t> wanted,
                             uint64_t size);
 
-/// The same for items of variable length (vlen-utf8 and similar): LE32 count, then LE32 length and bytes of each.
+/// As leading_part(), for items of variable length (vlen-utf8 and similar): LE32 count, then LE32 length and bytes of
+/// each.
 Result<Buffer> leading_items(Bytes chunk, std::span<const uint64_t> chunks, std::span<const uint64_t> wanted);
 
 }  // namespace codecfs::adapted

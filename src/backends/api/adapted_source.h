@@ -14,7 +14,7 @@ enum class StringForm : uint8_t {
   vlen,   // as the source has them
   utf8,   // all of variable length
   fixed,  // |Sn, in UTF-8, with the length of the longest string of the variable
-  bytes,  // the same as arrays of |u1, with one dimension more; so are the strings that the source stores as |S
+  bytes,  // as fixed, but as arrays of |u1, with one dimension more; so are the strings that the source stores as |S
 };
 
 struct Adaptation {

@@ -207,7 +207,7 @@ class ForwardingSource : public Source {
   };
   enum class Purpose : uint8_t { describing, reading_chunks, writing };
 
-  /// Its errors are those of the function.
+  /// The source that shows an object, and its id there. The forwarded function returns the errors of this one.
   virtual Result<Target> target(ObjectId id, Purpose purpose) = 0;
   /// Gives an entry that was found or made in this group the id that the object has here.
   virtual Result<> shown(ObjectId /*group*/, const Target&, Entry&) { return {}; }
@@ -266,7 +266,7 @@ class WrappedSource : public ForwardingSource {
     if (owned_) source_.release_idle(unused_for);
   }
   [[nodiscard]] bool can_rest() const override { return owned_ && source_.can_rest(); }
-  bool rest() override { return owned_ && source_.rest(); }
+  bool close_idle() override { return owned_ && source_.close_idle(); }
   Result<bool> wake() override { return owned_ ? source_.wake() : Result<bool>(true); }
   Result<> finish() override { return owned_ ? source_.finish() : Result<>(); }
 

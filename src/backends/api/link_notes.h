@@ -45,7 +45,7 @@ Json external_link_note(const std::string& file, const std::string& path);
 void note_escape(Json& note, const std::string& file_name);
 /// Whether the note has such a mark.
 [[nodiscard]] bool is_escape_noted(const Json& note);
-/// Of a group or variable whose name is escaped.
+/// The note of a group or variable whose name is escaped.
 Json escape_note();
 /// Whether it is the note of a link, and not of a committed type, or escape_note().
 [[nodiscard]] bool is_of_link(const Json& note);

@@ -19,8 +19,8 @@
 namespace codecfs {
 
 std::string escape_name(std::string_view name);
-/// The same for the name of an attribute or of a member of a compound, which JSON and extended attributes show: only
-/// names that are not UTF-8, and those that equal an escaped form, are escaped, and none is truncated.
+/// As escape_name(), for the name of an attribute or of a member of a compound, which JSON and extended attributes
+/// show: only names that are not UTF-8, and those that equal an escaped form, are escaped, and none is truncated.
 std::string escape_attribute_name(std::string_view name);
 /// The name of which this is shown; itself where it is the escaped form of none.
 std::string unescape_attribute_name(std::string_view shown);

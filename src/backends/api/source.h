@@ -68,9 +68,10 @@ class Source {
   /// All members of a group, in the source's order (creation order if that is stored), but for those that cannot be
   /// read.
   virtual Result<std::vector<Entry>> list(ObjectId group) = 0;
-  /// Those that list() leaves out. Takes as long.
+  /// The members that list() leaves out. Takes as long.
   virtual Result<std::vector<UnreadableMember>> unreadable_members(ObjectId) { return std::vector<UnreadableMember>(); }
-  /// Both, for code that only describes: the source may read them in a quicker way.
+  /// What list() and unreadable_members() return, for code that only describes: the source may read them in a quicker
+  /// way.
   virtual Result<Members> overview(ObjectId group) {
     CODECFS_ASSIGN(std::vector<Entry> entries, list(group));
     CODECFS_ASSIGN(std::vector<UnreadableMember> unreadable, unreadable_members(group));
@@ -79,7 +80,7 @@ class Source {
   /// One member of a group. ENOENT.
   virtual Result<Entry> find(ObjectId group, std::string_view name) = 0;
   virtual Result<std::vector<Attribute>> group_attributes(ObjectId group) = 0;
-  /// Those that group_attributes() leaves out. Reads them all. Errors as group_attributes().
+  /// The attributes that group_attributes() leaves out. Reads them all. Errors as group_attributes().
   virtual Result<std::vector<LeftOutAttribute>> left_out_attributes(ObjectId group) {
     CODECFS_TRY(group_attributes(group));
     return std::vector<LeftOutAttribute>();
@@ -97,7 +98,7 @@ class Source {
   /// All metadata of a variable. Built at each call; callers cache it, and must fetch it again after each call that
   /// changes the variable's metadata.
   virtual Result<VariablePtr> variable(ObjectId variable) = 0;
-  /// The same without attributes and dimension names, which may require scanning the whole source.
+  /// As variable(), without attributes and dimension names, which may require scanning the whole source.
   virtual Result<VariablePtr> facts(ObjectId variable) { return this->variable(variable); }
   /// The attributes alone. EIO if they cannot be read.
   virtual Result<std::vector<Attribute>> variable_attributes(ObjectId variable) {
@@ -110,20 +111,20 @@ class Source {
   virtual Result<std::vector<std::string>> missing_sources(ObjectId) { return std::vector<std::string>(); }
   /// Opens a file of a folder for reading.
   virtual Result<UniqueFd> open_file(ObjectId) { return fail(ENOENT, "there are no such files"); }
-  /// The same of one that is no file of this machine; null for others.
+  /// Opens a file of a folder that is not on this machine; null for one that open_file() can open.
   virtual Result<std::shared_ptr<const ContentReader>> open_content(ObjectId) {
     return std::shared_ptr<const ContentReader>();
   }
-  /// Of the files and folders of a folder: an id from list() or find() is valid for some seconds, and until release()
-  /// if it is kept. False if it is not valid any more: the name must be looked up again. Each takes one lock, of its
-  /// own, and makes no calls.
+  /// Keeps the id of a file or folder of a folder: an id from list() or find() is valid for some seconds, and until
+  /// release() if it is kept. False if it is not valid any more: the name must be looked up again. Each takes one lock,
+  /// of its own, and makes no calls.
   virtual bool keep(ObjectId) { return true; }
   virtual void release(ObjectId) noexcept {}
   /// Whether another program has changed the metadata of an object (for a group also its members) since the previous
   /// call; the caller must then drop its caches of it. Only with -o coherent.
   virtual bool changed_outside(ObjectId) { return false; }
-  /// What is told of many variables, in the same order. Sources in another process answer them together; callers should
-  /// ask for some hundred at a time.
+  /// The summaries of many variables, in the order of `variables`. Sources in another process answer them together;
+  /// callers should ask for some hundred at a time.
   virtual std::vector<VariableSummary> summaries(std::span<const ObjectId> variables);
 
   // --- Changes of the tree. Each acquires the right to write (begin_writing_to()) and succeeds completely or changes
@@ -202,7 +203,7 @@ class Source {
   /// These chunks will be read soon: a source that waits for a network requests them together. May wait for their
   /// places. Errors show again when the chunks are read.
   virtual Result<> expect(ObjectId, std::span<const uint64_t> /*numbers*/) { return {}; }
-  /// Its bytes alone.
+  /// The bytes alone of what fetch_chunk() returns.
   Result<Buffer> read_chunk(ObjectId variable, uint64_t number) {
     CODECFS_ASSIGN(DecodedChunk chunk, fetch_chunk(variable, number));
     return std::move(chunk.bytes);
@@ -223,8 +224,8 @@ class Source {
   /// piece. May read the file where locate() does not. Only for sources that are one file.
   virtual Result<std::optional<uint64_t>> stored_offset(ObjectId, uint64_t) { return std::optional<uint64_t>(); }
 
-  // Of variables with Variable::shards: the shards as they are stored, with all chunks that were written before. Shards
-  // have numbers below Sharding::grid.count().
+  // For variables with Variable::shards: the shards as they are stored, with all chunks that were written before.
+  // Shards have numbers below Sharding::grid.count().
 
   /// The numbers of at most `limit` stored shards from `from` on, ascending.
   virtual Result<std::vector<uint64_t>> stored_shards(ObjectId, uint64_t /*from*/, size_t /*limit*/) {
@@ -278,7 +279,7 @@ class Source {
   /// Makes a chunk read as fill; it is deleted if the format permits. Not an error if the chunk is not stored.
   virtual Result<> remove_chunk(ObjectId variable, uint64_t) { return variable_writable(variable); }
 
-  // Of variables with Variable::shards. See open_shard().
+  // Changes of shards, for variables with Variable::shards. See open_shard().
 
   /// EINVAL with the reason if the bytes are no shard of the variable: its index and all of its chunks are decoded.
   virtual Result<> check_shard(ObjectId variable, uint64_t /*shard*/, Bytes) { return no_shards(variable); }
@@ -319,14 +320,14 @@ class Source {
   /// Releases resources that were not used for `unused_for`, including the locks that exclude other programs. The
   /// caller runs it periodically; it may take as long as commit().
   virtual void release_idle(std::chrono::seconds) {}
-  /// Whether rest() and wake() do something.
+  /// Whether close_idle() and wake() do something.
   [[nodiscard]] virtual bool can_rest() const { return false; }
   /// Gives up everything that the source holds, as finish() does, so that other programs may write it; the next call
   /// opens it again. False if a call is running. Everything must be committed.
-  virtual bool rest() { return false; }
-  /// After rest(), before the next other call: opens the source again. False if another program has changed it: the id
-  /// of its root stands for the root of what it is now, all other ids are ESTALE. ESTALE if it is gone or cannot be
-  /// shown in its place; other errors of opening it.
+  virtual bool close_idle() { return false; }
+  /// After close_idle(), before the next other call: opens the source again. False if another program has changed it:
+  /// the id of its root stands for the root of what it is now, all other ids are ESTALE. ESTALE if it is gone or cannot
+  /// be shown in its place; other errors of opening it.
   virtual Result<bool> wake() { return true; }
   /// If another program has moved the source, moves the log beside it to the new place. ESTALE if the source no longer
   /// exists. release_idle() does this too.

@@ -65,7 +65,7 @@ class FolderFiles {
   [[nodiscard]] virtual Result<Names> list(const std::string& key, const std::optional<std::string>& except) const = 0;
   /// Opens a regular file for reading. EOPNOTSUPP if it is none of this machine.
   [[nodiscard]] virtual Result<UniqueFd> open_file(const std::string& key) const = 0;
-  /// The same of one that is none of this machine; null otherwise.
+  /// Opens a regular file that is not on this machine; null for one that open_file() can open.
   [[nodiscard]] virtual Result<std::shared_ptr<const ContentReader>> open_content(const std::string& /*key*/) const {
     return std::shared_ptr<const ContentReader>();
   }

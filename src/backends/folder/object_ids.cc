@@ -52,7 +52,7 @@ bool ObjectIds::drop_some() {
   constexpr int kSome = 256;
   if (!gives_back_) return false;
   for (int i = 0; i < kSome; ++i) {
-    if (unkept_.size() <= kMostUnkept) return false;
+    if (unkept_.size() <= kMaxUnkept) return false;
     const auto plain = plain_.find(unkept_.front());
     if (plain != plain_.end() && plain->second.kept == 0) {
       if (now_() - plain->second.asked < kUnkept) {  // perhaps not those behind it, which are looked at later

@@ -5,7 +5,7 @@
 // object must then be looked up by its name in its group.
 //
 // The ids of files and folders, of which there may be millions, last while they are kept. Others are given back when
-// kMostUnkept later ones were asked for, and kUnkept has passed: callers that got them have kept them by then, or look
+// kMaxUnkept later ones were asked for, and kUnkept has passed: callers that got them have kept them by then, or look
 // the name up again. This begins with the first call of keep(): a caller that keeps none may use all. No id is used
 // twice. Thread-safe.
 
@@ -68,7 +68,7 @@ class ObjectIds {
   [[nodiscard]] size_t count() const;
 
   using Clock = std::chrono::steady_clock;
-  static constexpr size_t kMostUnkept = size_t{1} << 16;
+  static constexpr size_t kMaxUnkept = size_t{1} << 16;
   static constexpr std::chrono::seconds kUnkept{10};
   /// `now`: another one for tests.
   explicit ObjectIds(Clock::time_point (*now)() = &Clock::now) : now_(now) {}
@@ -81,7 +81,7 @@ class ObjectIds {
     std::unordered_map<ObjectId, ObjectId> ids;  // from the source's ids
   };
 
-  /// Of a file or folder.
+  /// What is known of a file or folder.
   struct Plain {
     Object object;
     uint64_t kept = 0;

@@ -1,6 +1,6 @@
-// A dataset that can be closed and opened again while its tree is used (Source::rest()). It is shown like a dataset of
-// a mounted folder (dataset_calls.h): its objects keep their ids, and are looked up by their names in the reopened
-// file.
+// A dataset that can be closed and opened again while its tree is used (Source::close_idle()). It is shown like a
+// dataset of a mounted folder (dataset_calls.h): its objects keep their ids, and are looked up by their names in the
+// reopened file.
 
 #include "backends/folder/resting_source.h"
 
@@ -119,7 +119,7 @@ class RestingSource final : public DatasetCalls {
   [[nodiscard]] bool shares_metadata() const override { return shares_metadata_; }
   [[nodiscard]] size_t reads_at_once() const override { return reads_at_once_; }
   [[nodiscard]] Entry root() const override { return root_; }
-  /// Of the root without opening the source.
+  /// The status of an object; that of the root is known without opening the source.
   [[nodiscard]] Result<struct stat> status_of(ObjectId id) const override {
     auto& self = const_cast<RestingSource&>(*this);  // it may have to be opened
     if (id != root_.object) {
@@ -154,7 +154,7 @@ class RestingSource final : public DatasetCalls {
   }
 
   [[nodiscard]] bool can_rest() const override { return true; }
-  bool rest() override {
+  bool close_idle() override {
     const DatasetPtr dataset = now();
     datasets_.close_unused(std::chrono::seconds(0));
     if (datasets_.is_open(*dataset)) return false;
@@ -211,7 +211,7 @@ class RestingSource final : public DatasetCalls {
   const size_t reads_at_once_;
   const Result<> writable_;
   Entry root_;
-  std::optional<Members> members_;  // at the latest rest(); only that and wake() use it
+  std::optional<Members> members_;  // at the latest close_idle(); only that and wake() use it
   mutable Mutex mutex_;
   DatasetPtr dataset_ CODECFS_GUARDED_BY(mutex_);
 };

@@ -88,7 +88,7 @@ constexpr NewSource kNewArchives[] = {
 constexpr Format kZarrZip = {
     .recognises =
         [](const Look& look) {
-          if (look.is_directory || stranger(look.start) != nullptr) return false;
+          if (look.is_directory || unsupported_start(look.start) != nullptr) return false;
           return look.is_object ? look.start.starts_with("PK\003\004") : zarr::looks_like_zip(look.fd, look.size);
         },
     .open = [](const SourceOpener&, const std::string& path, bool may_write) { return open_zarr_zip(path, may_write); },

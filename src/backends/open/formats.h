@@ -56,9 +56,9 @@ struct Format {
 
 /// In the order in which they are tried. The last one is that of folders.
 std::span<const Format> formats();
-/// The one that recognises it; null if none does.
+/// The format that recognises a source; null if none does.
 const Format* format_of(const Look& look);
-/// That of what is at a path or URL. A file of no known format, or one that cannot be opened, counts as HDF5: the
+/// The format of what is at a path or URL. A file of no known format, or one that cannot be opened, counts as HDF5: the
 /// caller's next step reports the error.
 const Format& format_at(const std::string& path);
 /// The one with this name of -o create=. EINVAL.

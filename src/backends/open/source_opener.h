@@ -43,8 +43,8 @@ class SourceOpener {
   /// it for writing if possible (Source::writable() tells). The errors for known but unsupported formats (netCDF-3, N5)
   /// name the format.
   [[nodiscard]] Result<std::unique_ptr<Source>> open(const std::string& path, bool may_write = false) const;
-  /// The same source, which can rest() if it is a dataset of this machine (no URL, no folder of datasets). `path`,
-  /// `may_write`: as it was opened.
+  /// Returns `source`, made able to close_idle() if it is a dataset of this machine (no URL, no folder of datasets).
+  /// `path`, `may_write`: as it was opened.
   [[nodiscard]] std::unique_ptr<Source> make_resting(std::unique_ptr<Source> source, const std::string& path,
                                                      bool may_write) const;
 
@@ -52,8 +52,8 @@ class SourceOpener {
   /// netCDF-C's form). `as_netcdf`: an HDF5 file is netCDF-4, and its attributes follow netCDF's rules. EEXIST if the
   /// path exists, EINVAL for another format.
   [[nodiscard]] Result<> create(const std::string& path, std::string_view format, bool as_netcdf = true) const;
-  /// The same at the URL of an object store, "zarr", "zarr3" or "nczarr". False if there is a store already; EEXIST if
-  /// there are other objects; EROFS.
+  /// As create(), at the URL of an object store: "zarr", "zarr3" or "nczarr". False if there is a store already; EEXIST
+  /// if there are other objects; EROFS.
   [[nodiscard]] Result<bool> create_remote(const std::string& url, std::string_view format) const;
   /// EROFS for web servers, and without credentials; errors of ObjectClient::make().
   [[nodiscard]] Result<ObjectPlace> place_to_write(const std::string& url) const;

@@ -20,7 +20,7 @@ struct UnsupportedFormat {
 };
 
 constexpr size_t kDataFormats = 5;  // those of scientific data come first
-constexpr UnsupportedFormat kStrangers[] = {
+constexpr UnsupportedFormat kUnsupported[] = {
     {"CDF\001"sv, "a netCDF-3 classic file; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
     {"CDF\002"sv, "a netCDF-3 file with 64-bit offsets; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
     {"CDF\005"sv, "a netCDF-3 CDF-5 file; make it a netCDF-4 file with: nccopy -k nc4 FILE NEW.nc"},
@@ -35,7 +35,7 @@ constexpr UnsupportedFormat kStrangers[] = {
      "a file compressed with xz; unpack it with unxz"},
 };
 
-const char* stranger_of(std::string_view start, std::span<const UnsupportedFormat> formats) {
+const char* unsupported_of(std::string_view start, std::span<const UnsupportedFormat> formats) {
   for (const UnsupportedFormat& format : formats)
     if (start.starts_with(format.signature)) return format.what;
   return nullptr;
@@ -43,7 +43,7 @@ const char* stranger_of(std::string_view start, std::span<const UnsupportedForma
 
 }  // namespace
 
-const char* stranger(std::string_view start) { return stranger_of(start, kStrangers); }
+const char* unsupported_start(std::string_view start) { return unsupported_of(start, kUnsupported); }
 
 std::optional<std::string> unsupported_format(int fd, std::string_view name) {
   char start[8] = {};
@@ -51,7 +51,7 @@ std::optional<std::string> unsupported_format(int fd, std::string_view name) {
   struct stat status;
   if (count < 0 || ::fstat(fd, &status) != 0 || dataset_kind(fd, status)) return std::nullopt;
   const std::string_view begin(start, static_cast<size_t>(count));
-  if (const char* what = stranger_of(begin, std::span(kStrangers).first(kDataFormats)))
+  if (const char* what = unsupported_of(begin, std::span(kUnsupported).first(kDataFormats)))
     return fmt::format("is {}", what);
   if (!has_hdf5_name(name)) return std::nullopt;
   if (begin.empty()) return "has the name of an HDF5 or netCDF file, and is empty";

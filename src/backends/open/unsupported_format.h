@@ -9,7 +9,7 @@ namespace codecfs {
 
 /// The format of a file that begins with these bytes, and what to do with it ("a GRIB file; make it a netCDF-4 file,
 /// ..."), if it is one that is known and not read; null otherwise.
-const char* stranger(std::string_view start);
+const char* unsupported_start(std::string_view start);
 
 /// Why an open file is not shown as a dataset: it is of another format of scientific data (netCDF-3, HDF4, GRIB), or it
 /// has the name of an HDF5 file and not its signature. Nothing for other files, and for those that are datasets.

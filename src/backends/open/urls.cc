@@ -52,7 +52,7 @@ Result<std::unique_ptr<Source>> open_object(const SourceOpener& opener, std::sha
   CODECFS_ASSIGN(const Look look, look_at(*object));
   const Format* const format = format_of(look);
   if (format != nullptr && format->open_object != nullptr) return format->open_object(object, opener);
-  if (const char* what = stranger(look.start)) return fail(EINVAL, "{}: is {}", name, what);
+  if (const char* what = unsupported_start(look.start)) return fail(EINVAL, "{}: is {}", name, what);
   return fail(EINVAL, "{}: is a single object, and neither HDF5 nor netCDF-4 nor a zip archive", name);
 }
 

@@ -125,7 +125,7 @@ enum class Note : char {
   progress = 'r',  // id, text: see ProgressReporter::show_remote()
   damage = 'x',    // address, text: an object, or its attributes, in which libhdf5 reports damage; the worker ends,
                    // without an answer if it knows the object
-  newer = 'v',     // the same of one that a newer version of libhdf5 wrote
+  newer = 'v',     // as `damage`, of an object that a newer version of libhdf5 wrote
 };
 inline constexpr size_t kLongestPlugin = 60'000;  // bytes of such a note
 

@@ -18,8 +18,8 @@ namespace codecfs::worker {
 
 class ChunkBatch {
  public:
-  /// Of the chunks, from the first on, as many as can be encoded and are small. `encoder`: null if they are stored as
-  /// they are. ENOMEM.
+  /// A batch of as many of the chunks, from the first on, as can be encoded and are small. `encoder`: null if they are
+  /// stored as they are. ENOMEM.
   static Result<ChunkBatch> make(const hdf5::ChunkLayout* encoder, std::span<const NumberedChunk> chunks);
 
   [[nodiscard]] size_t size() const { return chunks_.numbers.size(); }

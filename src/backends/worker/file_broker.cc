@@ -32,7 +32,7 @@ std::unexpected<Error> plain(int code) { return std::unexpected(Error{code, {}})
 
 FileAnswer number(int64_t value) { return {.value = value}; }
 
-/// Of the source, for a file that is made like it (base/file_owner.h).
+/// Whether an attribute of the source is copied to a file that is made like it (base/file_owner.h).
 bool is_copied(std::string_view attribute) {
   return attribute == kAccessList || (attribute.starts_with(kUserAttributes) && !attribute.starts_with(kAttributes));
 }
@@ -287,7 +287,7 @@ void FileBroker::note_refusal(const FileCall& call, const std::string& reason) {
   const bool is_reference = (call.kind == Kind::open || call.kind == Kind::status) &&
                             reason.find(" is outside of ") != reason.npos && !reason.starts_with("/proc/") &&
                             !reason.starts_with("/sys/");
-  const char* const why = policy_.follow() == Follow::none
+  const char* const why = policy_.followed() == Follow::none
                               ? ", and a file in an object store is read alone"
                               : ", so it is not read on a mount for other users; -o follow=all allows it";
   const std::string text = is_reference ? reason + why : reason;

@@ -64,7 +64,7 @@ class FilePolicy {
   /// Whether `path` may become the value of the source's attribute that names its log.
   bool may_be_log(const std::string& path);
 
-  [[nodiscard]] Follow follow() const { return rules_.references.follow; }
+  [[nodiscard]] Follow followed() const { return rules_.references.follow; }
   [[nodiscard]] const UniqueFd& source() const { return source_; }
   /// Whether the process may give a file of its own to this user and group (UINT32_MAX: unchanged).
   [[nodiscard]] bool may_own(uint32_t user, uint32_t group) const;

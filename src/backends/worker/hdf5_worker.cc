@@ -127,7 +127,7 @@ class Work final : public WorkerService {
     });
     if (!is_known) out.put(Result<>(fail(EPROTO, "there is no such call")));
   }
-  /// Of processor time, for each object and for each chunk.
+  /// The limit of processor time, for each object and for each chunk.
   [[nodiscard]] unsigned seconds(const CallKind& kind) const { return kind.takes_long ? kMaxSeconds : seconds_.load(); }
   // After open().
   [[nodiscard]] const std::string& path() const { return path_; }

@@ -49,10 +49,11 @@ class HeldWrites {
   Result<uint64_t> add(Write write, uint64_t losses);
   /// The process has made the change. Returns whether it is time to seal.
   bool confirm(uint64_t number);
-  /// It has made it again. Later changes of the same chunk are out of date now: they must be made again, too.
+  /// The process has made the change again. Later changes of the same chunk are out of date now: they must be made
+  /// again, too.
   void confirm_again(uint64_t number, uint64_t losses);
   void drop(uint64_t number);
-  /// The same, if nothing was undone or made out of date since it was made. Returns whether that holds.
+  /// As drop(), if nothing was undone or made out of date since the change was made. Returns whether that holds.
   bool drop_if_current(uint64_t number, uint64_t losses);
   [[nodiscard]] bool is_empty() const;
   /// The changes that were confirmed so far, oldest first.

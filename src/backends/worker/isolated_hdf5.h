@@ -20,7 +20,7 @@ class ChunkRanges;
 Result<std::unique_ptr<Source>> open_hdf5_in_worker(const std::string& path, bool may_write,
                                                     std::shared_ptr<worker::ChunkRanges> ranges, bool latest = false);
 
-/// The same of a file in an object store, to read.
+/// As open_hdf5_in_worker(), for a file in an object store, to read.
 Result<std::unique_ptr<Source>> open_remote_hdf5(std::shared_ptr<remote::ObjectFile> object,
                                                  std::shared_ptr<worker::ChunkRanges> ranges);
 

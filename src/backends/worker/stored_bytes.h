@@ -16,16 +16,16 @@ namespace codecfs::worker {
 
 class StoredBytes {
  public:
-  /// Of a local file, whose descriptor must outlive this.
+  /// For a local file, whose descriptor must outlive this.
   explicit StoredBytes(const UniqueFd& fd) : fd_(fd) {}
-  /// Of one in an object store, of which it also follows the structure; `fd`: of its mirror.
+  /// For a file in an object store, of which it also follows the structure; `fd`: of its mirror.
   StoredBytes(const UniqueFd& fd, std::shared_ptr<remote::ObjectFile> object);
 
   /// None if the bytes are no longer in a local file. ENOMEM; the errors of ObjectFile.
   Result<std::optional<Buffer>> read(uint64_t offset, uint64_t size) const;
-  /// The same; false instead of none.
+  /// As read(), into a buffer of the caller; false instead of none.
   Result<bool> read_into(uint64_t offset, MutableBytes to) const;
-  /// They will be read soon.
+  /// These bytes will be read soon.
   void expect(std::span<const remote::ByteRange> ranges) const;
   /// Whole indexes of chunks will be read.
   void expect_indexes() const;

@@ -42,7 +42,7 @@ class WorkerClient {
  public:
   /// `held`: changes that each new process must make again. Must outlive the client. `latest`: Hdf5Options::latest.
   WorkerClient(std::string path, bool may_write, bool latest, HeldWrites& held);
-  /// The same of a file in an object store, to read.
+  /// For a file in an object store, to read.
   WorkerClient(std::shared_ptr<remote::ObjectFile> object, HeldWrites& held);
   ~WorkerClient();
   WorkerClient(const WorkerClient&) = delete;
@@ -65,7 +65,7 @@ class WorkerClient {
     rpc::put_arguments<function>(request, arguments...);
     return call_encoded<rpc::ValueOf<function>>(call_of<function>, request, progress_in(arguments...));
   }
-  /// The same of one with a number.
+  /// As call(), for one of a change, which has a number.
   template <auto function, class... Arguments>
   Result<rpc::ValueOf<function>> edit(uint64_t number, const Arguments&... arguments) {
     rpc::Encoder request;
@@ -119,7 +119,7 @@ class WorkerClient {
   Result<> continue_writing(WorkerSession& session, Channel& channel) CODECFS_REQUIRES(starting_);
   /// Whether the end of the process is a defect of an object that was not known.
   bool learn(uint64_t address, const std::string& cause, Call call);
-  /// The same of what libhdf5 has reported.
+  /// Whether what libhdf5 has reported is a defect of an object that was not known.
   bool learn_report(uint64_t address, const Error& report);
   bool remember(uint64_t address, const std::string& cause, Error error) CODECFS_REQUIRES(mutex_);
 

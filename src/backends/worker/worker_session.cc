@@ -121,7 +121,7 @@ void WorkerSession::take_late_answers() {
 
 void WorkerSession::answer_file_calls() {
   if (!file_calls_) return;
-  constexpr int kMax = 64;  // a hostile process may ask without end
+  constexpr int kMax = 64;  // a hostile process may never stop asking
   for (int i = 0; i < kMax; ++i) {
     const auto call = file_calls_->receive();
     if (!call) return;

@@ -60,7 +60,8 @@ class WorkerSession {
   /// EPIPE if the process has ended.
   Result<std::unique_ptr<Connection>> connect();
   void give_back(std::unique_ptr<Connection> connection);
-  /// The same while an answer has not arrived, for which the process may wait long. False if there are too many such.
+  /// As give_back(), while an answer has not arrived, for which the process may wait long. False if there are too many
+  /// such.
   bool abandon(std::unique_ptr<Connection>& connection);
   /// Whether no call waits for an answer but abandoned ones.
   [[nodiscard]] bool is_unused();

@@ -96,7 +96,7 @@ class Encoder {
     else
       for (const T& value : values) put(value);
   }
-  /// Also of bytes, which are then in the head.
+  /// Elements of any type; also bytes, which are then in the head.
   template <class T>
   void put(const std::vector<T>& values) {
     if constexpr (std::is_same_v<T, std::byte>)
@@ -139,7 +139,7 @@ class Encoder {
 /// they tell; nesting is limited.
 class Decoder {
  public:
-  /// Both must outlive this, and what refers to them: std::string_view, Bytes.
+  /// `head` and `bulk` must outlive this, and what refers to them: std::string_view, Bytes.
   explicit Decoder(std::string_view head, Bytes bulk = {}) : head_(head), bulk_(bulk) {}
   [[nodiscard]] bool failed() const { return failed_; }
   /// Whether all was read, and nothing else is there.

@@ -32,11 +32,11 @@ namespace {
 
 constexpr unsigned kReserved = 0x08;  // flags
 constexpr unsigned kNotSplit = 0x10;
-constexpr size_t kMostSplits = 16;
+constexpr size_t kMaxSplits = 16;
 constexpr size_t kLeastElements = 128;  // of a block that is split
 // Decoded bytes of a buffer. With less, waking other threads takes as long as they save.
 constexpr size_t kWorthHelp = size_t{4} << 20;
-constexpr size_t kMostParts = 64;
+constexpr size_t kMaxParts = 64;
 constexpr size_t kLeastBlocks = 8;
 
 struct Header {
@@ -57,7 +57,7 @@ struct Header {
   [[nodiscard]] bool is_shuffled() const { return (flags & BLOSC_DOSHUFFLE) != 0 && element > 1; }
   [[nodiscard]] size_t streams_of(size_t size) const {
     const bool is_split =
-        (flags & kNotSplit) == 0 && element <= kMostSplits && block / element >= kLeastElements && size == block;
+        (flags & kNotSplit) == 0 && element <= kMaxSplits && block / element >= kLeastElements && size == block;
     return is_split ? element : 1;
   }
 
@@ -103,7 +103,7 @@ Result<bool> decode_block(const Header& header, Bytes in, size_t at, MutableByte
 /// `with_help`. True if all calls returned that.
 Result<bool> in_parts(size_t blocks, bool with_help, const std::function<Result<bool>(size_t, size_t)>& decode) {
   if (!with_help) return decode(0, blocks);
-  const size_t parts = std::min(blocks, kMostParts);
+  const size_t parts = std::min(blocks, kMaxParts);
   std::atomic<bool> is_good = true;
   CODECFS_TRY(parallel_for(parts, {.helpers = Helpers::current()}, [&](uint64_t part) -> Result<> {
     if (!is_good) return {};

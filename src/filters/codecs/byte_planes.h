@@ -14,7 +14,8 @@ namespace codecfs::filters {
 /// SSE2 or AVX2, chosen at run time, for sizes 2, 4, 8 and 16.
 void join_byte_planes(const std::byte* from, std::byte* to, size_t count, size_t size);
 
-/// The same for all of `from`. Trailing bytes that are not a whole element are copied.
+/// As join_byte_planes() of `count` elements, for all of `from`. Trailing bytes that are not a whole element are
+/// copied.
 void join_byte_planes(Bytes from, std::byte* to, size_t size);
 
 /// The inverse of the first: converts elements at `from` to planes at `to`, with the same instructions.

@@ -26,7 +26,7 @@ using ElementLoop = std::function<void(const std::byte* from, std::byte* to, siz
 /// number of elements: EIO when decoding, EINVAL when encoding.
 Coder make_element_coder(ElementTypes types, ElementLoop decode, ElementLoop encode);
 
-/// The same with loops that can fail: EIO when decoding, EINVAL when encoding.
+/// As make_element_coder(), with loops that can fail: EIO when decoding, EINVAL when encoding.
 using CheckedLoop = std::function<Result<>(const std::byte* from, std::byte* to, size_t count)>;
 Coder make_checked_coder(ElementTypes types, CheckedLoop decode, CheckedLoop encode);
 

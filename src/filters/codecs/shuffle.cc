@@ -35,7 +35,7 @@ Result<Buffer> shuffle_bytes(Bytes in, size_t size) {
   return out;
 }
 
-/// As HDF5's set_local: sets the element size. Also replaces the 0 that netcdf-c writes to Zarr.
+/// As HDF5's set_local: sets the element size; replaces also the 0 that netcdf-c writes to Zarr.
 Result<std::vector<uint32_t>> working_parameters(const StageContext& context) {
   const auto& given = context.stage.parameters;
   if (!given.empty() && given[0] != 0) return given;

@@ -20,7 +20,7 @@ Result<std::optional<size_t>> zstd_decode(Bytes in, MutableBytes room);
 /// `checksum`: append one of the content. ENOMEM.
 Result<Buffer> zstd_encode(Bytes in, int level, bool checksum);
 
-/// The same, into `room` of at least zstd_bound(in.size()) bytes. Returns the bytes written.
+/// As zstd_encode(), into `room` of at least zstd_bound(in.size()) bytes. Returns the bytes written.
 Result<size_t> zstd_encode_to(Bytes in, int level, bool checksum, MutableBytes room);
 size_t zstd_bound(size_t size);
 

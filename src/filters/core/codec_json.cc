@@ -82,8 +82,8 @@ Result<FilterStage> parse_codec(const Json& codec, uint64_t item_size) {
   return stage;
 }
 
-/// As ncdump shows them. Of the parameters of szip that a file holds it leaves out what HDF5 has added: the last two,
-/// and all options but the coding method.
+/// The parameters as ncdump shows them. Of those of szip that a file holds it leaves out what HDF5 has added: the last
+/// two, and all options but the coding method.
 std::vector<uint32_t> shown_parameters(const FilterStage& stage) {
   constexpr uint32_t kSzip = 4;
   constexpr uint32_t kMethods = 4 | 32;  // entropy coding, nearest neighbour

@@ -125,7 +125,7 @@ Result<> unregister_built_in(std::string_view name_or_id);
 FilterPtr find_by_id(uint32_t id);
 FilterPtr find_by_codec(std::string_view codec);
 FilterPtr find_by_name(std::string_view name);
-/// The same without loading plugins.
+/// As find_by_id(), find_by_codec() and find_by_name(), without loading plugins.
 FilterPtr find_registered(uint32_t id);
 FilterPtr find_registered(std::string_view codec);
 bool is_registered_name(std::string_view name);

@@ -10,7 +10,7 @@ namespace codecfs::filters {
 /// unregistered numbers it says how to find the filter's author. Empty for 0.
 std::string where_to_get(uint32_t id);
 
-/// The same after the directories in which plugins were searched: "searched /a, /b; it is SZ3: ...".
+/// What where_to_get() says, after the directories in which plugins were searched: "searched /a, /b; it is SZ3: ...".
 std::string where_searched(uint32_t id);
 
 }  // namespace codecfs::filters

@@ -69,8 +69,8 @@ struct Pipeline::Stage {
   }
 };
 
-/// As a filter function that returns 0 in HDF5. A plugin that crashes, hangs or returns too much is an error instead:
-/// its filter may be what protects the data.
+/// Whether a filter does not take the data, as a filter function that returns 0 in HDF5. A plugin that crashes, hangs
+/// or returns too much is an error instead: its filter may be what protects the data.
 bool declines(const Error& error) { return error.code == EINVAL || error.code == ENOTSUP; }
 
 ChunkShape shape_of_chunk(const Variable& variable) {
@@ -91,7 +91,7 @@ bool only_in_libhdf5(uint32_t id) {
   return filter != nullptr && filter->in_libhdf5;
 }
 
-uint64_t most_of_plugin(uint64_t decoded) {
+uint64_t max_of_plugin(uint64_t decoded) {
   constexpr uint64_t kGrowth = 128;
   constexpr uint64_t kGrown = uint64_t{64} << 20;  // bytes, in addition
   const uint64_t grown = kGrowth * std::min(decoded, kLargestMaxChunk / kGrowth) + kGrown;
@@ -162,7 +162,7 @@ Result<Buffer> Pipeline::decode_within(Buffer stored, uint32_t filter_mask, cons
 
   std::array<SizeBound, kMaxStages> decoded;  // bounds for the decoded output of stage i
   SizeBound bound = chunk;
-  const uint64_t most = std::max(kMaxGrowth * chunk.max + kMaxGrown, has_plugin_ ? most_of_plugin(chunk.max) : 0);
+  const uint64_t most = std::max(kMaxGrowth * chunk.max + kMaxGrown, has_plugin_ ? max_of_plugin(chunk.max) : 0);
   for (size_t i = 0; i < stages_.size(); ++i) {
     decoded[i] = bound;
     if (applied(i)) bound = stages_[i]->encoded(bound);

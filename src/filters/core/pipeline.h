@@ -19,8 +19,8 @@ bool only_in_libhdf5(uint32_t id);
 
 /// The most bytes that a plugin may make of so many (base64, error correction): 128 times and 64 MiB, at most twice
 /// -o max_chunk=, and 2047 MiB, as codecs count bytes in an int. A damaged chunk may make a decoder need so much.
-uint64_t most_of_plugin(uint64_t decoded);
-/// Whether a filter of a chain is a plugin's, or missing: then most_of_plugin() is the limit of a stored chunk.
+uint64_t max_of_plugin(uint64_t decoded);
+/// Whether a filter of a chain is a plugin's, or missing: then max_of_plugin() is the limit of a stored chunk.
 bool has_plugin(std::span<const FilterStage> chain);
 
 /// A chunk as it is stored.
@@ -36,11 +36,11 @@ class Pipeline {
   static Result<Pipeline> make(std::span<const FilterStage> chain, const ChunkShape& chunk);
 
   /// Decodes with the filters in reverse order. Bit i of `filter_mask` set: filter i was skipped. Memory stays near the
-  /// chunk's size, or within most_of_plugin(): EIO if a stage's output exceeds what its encoder can have received, or
+  /// chunk's size, or within max_of_plugin(): EIO if a stage's output exceeds what its encoder can have received, or
   /// if the final size is not ChunkShape::bytes.
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask = 0) const;
-  /// The same for a chunk at the edge of an array, as HDF5 reads it: the result may be shorter than a chunk, but not
-  /// than `least` bytes.
+  /// As decode(), for a chunk at the edge of an array, as HDF5 reads it: the result may be shorter than a chunk, but
+  /// not than `least` bytes.
   Result<Buffer> decode(Buffer stored, uint32_t filter_mask, uint64_t least) const;
 
   /// Encodes a chunk of ChunkShape::bytes bytes with all filters in order. As in HDF5, an optional filter is skipped if
@@ -49,7 +49,7 @@ class Pipeline {
   Result<EncodedChunk> encode(Bytes chunk) const;
 
   [[nodiscard]] bool empty() const { return stages_.empty(); }
-  /// As for the function of this name.
+  /// As has_plugin(chain).
   [[nodiscard]] bool has_plugin() const { return has_plugin_; }
 
  private:

@@ -13,7 +13,7 @@
 namespace codecfs::filters {
 namespace {
 
-/// The same stages, each with its codec: HDF5's have ids.
+/// The stages of `chain`, each with its codec: HDF5's have ids.
 Result<std::vector<FilterStage>> with_codecs(std::span<const FilterStage> chain, uint64_t item_size) {
   const Json codecs = print_codecs(chain);
   return parse_zarr_codecs(Json(), codecs, item_size);

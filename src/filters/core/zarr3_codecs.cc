@@ -26,7 +26,8 @@ constexpr std::array<std::string_view, 3> kBloscShuffles = {"noshuffle", "shuffl
 constexpr std::string_view kArrayToArray[] = {
     "delta",    "fixedscaleoffset", "quantize",           "bitround",     "astype",
     "packbits", "zarr3:cast_value", "zarr3:scale_offset", "zarr3:reshape"};
-/// Those of them that treat each element alone, so that it does not matter in which order the elements are.
+/// The codecs of kArrayToArray that treat each element alone, so that it does not matter in which order the elements
+/// are.
 constexpr std::string_view kElementwise[] = {"fixedscaleoffset", "quantize",         "bitround",
                                              "astype",           "zarr3:cast_value", "zarr3:scale_offset"};
 /// Codecs that Zarr v3 names as numcodecs does.

@@ -30,9 +30,9 @@ enum class ZarrReaders {
 ZarrChain zarr_chain(std::span<const FilterStage> chain, const ChunkShape& chunk,
                      ZarrReaders readers = ZarrReaders::numcodecs);
 
-/// The same for Zarr v3, where `gzip` is the codec of deflate that all readers have: a zlib stream at the end of the
-/// pipeline, as HDF5 stores it, becomes a gzip member, and `same_bytes` holds for what gzip_of_zlib() returns. Where
-/// Zarr v3 cannot represent the pipeline, the result has no filters.
+/// As zarr_chain(), for Zarr v3, where `gzip` is the codec of deflate that all readers have: a zlib stream at the end
+/// of the pipeline, as HDF5 stores it, becomes a gzip member, and `same_bytes` holds for what gzip_of_zlib() returns.
+/// Where Zarr v3 cannot represent the pipeline, the result has no filters.
 struct Zarr3Chain : ZarrChain {
   std::optional<uint64_t> gzip_size;  // bytes that the member decodes to; none: stored bytes are chunks as they are
 };
@@ -51,8 +51,8 @@ std::vector<FilterStage> with_zlib_for_gzip(std::vector<FilterStage> codecs, uin
 /// Codecs of Zarr v3 as numcodecs has always written them: without the members that its later releases added, where
 /// these say what is so without them.
 std::vector<FilterStage> for_numcodecs(std::vector<FilterStage> codecs, uint64_t item_size);
-/// The same for a .zarray, without any "typesize" of blosc: numcodecs before 0.16 and tensorstore refuse it there, and
-/// decoders find it in the header of each frame.
+/// As for_numcodecs(), for a .zarray, without any "typesize" of blosc: numcodecs before 0.16 and tensorstore refuse it
+/// there, and decoders find it in the header of each frame.
 std::vector<FilterStage> for_zarr2(std::vector<FilterStage> codecs, uint64_t item_size);
 
 /// The index of the first shuffle that numcodecs cannot decode: it requires whole elements, which text and the output

@@ -26,9 +26,9 @@ Result<Coder> make_foreign_coder(const Plugin& plugin, const StageContext& conte
       return fail(EIO, "{} can only encode", path);
     };
   if (plugin.description.hdf5->encodes)
-    coder.encode = [=](Bytes in) { return calls->filter(optional, parameters, in, most_of_plugin(in.size())); };
+    coder.encode = [=](Bytes in) { return calls->filter(optional, parameters, in, max_of_plugin(in.size())); };
   // The API does not declare the encoded size.
-  coder.encoded = [](const SizeBound& decoded) -> SizeBound { return {most_of_plugin(decoded.max), std::nullopt}; };
+  coder.encoded = [](const SizeBound& decoded) -> SizeBound { return {max_of_plugin(decoded.max), std::nullopt}; };
   return coder;
 }
 

@@ -37,7 +37,7 @@ template <size_t slot>
 size_t filter_function(unsigned flags, size_t count, const unsigned* values, size_t size, size_t* room, void** buffer) {
   try {
     const Result<Buffer> out = workers_of(slot).filter(
-        flags, {values, count}, {static_cast<const std::byte*>(*buffer), size}, most_of_plugin(max_chunk_bytes()));
+        flags, {values, count}, {static_cast<const std::byte*>(*buffer), size}, max_of_plugin(max_chunk_bytes()));
     if (!out) {
       log::warning("{}", out.error().reason);
       return 0;

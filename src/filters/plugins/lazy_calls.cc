@@ -13,47 +13,47 @@ namespace codecfs::filters {
 namespace {
 
 constexpr unsigned kLoading = 10;  // seconds
-constexpr size_t kLentSlots = 64;
+constexpr size_t kClassSlots = 64;
 
-std::array<std::atomic<const DirectCalls*>, kLentSlots>& lent_slots() {
-  static auto& all = *new std::array<std::atomic<const DirectCalls*>, kLentSlots>{};
+std::array<std::atomic<const DirectCalls*>, kClassSlots>& class_slots() {
+  static auto& all = *new std::array<std::atomic<const DirectCalls*>, kClassSlots>{};
   return all;
 }
 
 /// Runs a function of the class of this slot.
 template <size_t slot, class Run>
 auto in_slot(size_t bytes, const Run& run) {
-  const PluginLibrary& library = lent_slots()[slot].load()->library();
+  const PluginLibrary& library = class_slots()[slot].load()->library();
   const LibraryCode code(library.path.c_str(), call_seconds(kCallSeconds, bytes));
   return run(*library.hdf5);
 }
 
 template <size_t slot>
-size_t run_lent(unsigned flags, size_t count, const unsigned* values, size_t size, size_t* room, void** buffer) {
+size_t run_filter(unsigned flags, size_t count, const unsigned* values, size_t size, size_t* room, void** buffer) {
   return in_slot<slot>(size,
                        [&](const H5Z_class2_t& own) { return own.filter(flags, count, values, size, room, buffer); });
 }
 template <size_t slot>
-htri_t ask_lent(hid_t properties, hid_t type, hid_t space) {
+htri_t run_can_apply(hid_t properties, hid_t type, hid_t space) {
   return in_slot<slot>(0, [&](const H5Z_class2_t& own) { return own.can_apply(properties, type, space); });
 }
 template <size_t slot>
-herr_t set_lent(hid_t properties, hid_t type, hid_t space) {
+herr_t run_set_local(hid_t properties, hid_t type, hid_t space) {
   return in_slot<slot>(0, [&](const H5Z_class2_t& own) { return own.set_local(properties, type, space); });
 }
 
-struct LentFunctions {
+struct ClassFunctions {
   H5Z_func_t filter;
   H5Z_can_apply_func_t can_apply;
   H5Z_set_local_func_t set_local;
 };
 
 template <size_t... slot>
-constexpr std::array<LentFunctions, kLentSlots> lent_functions_of(std::index_sequence<slot...>) {
-  return {LentFunctions{run_lent<slot>, ask_lent<slot>, set_lent<slot>}...};
+constexpr std::array<ClassFunctions, kClassSlots> class_functions_of(std::index_sequence<slot...>) {
+  return {ClassFunctions{run_filter<slot>, run_can_apply<slot>, run_set_local<slot>}...};
 }
-constexpr std::array<LentFunctions, kLentSlots> kLentFunctions =
-    lent_functions_of(std::make_index_sequence<kLentSlots>());
+constexpr std::array<ClassFunctions, kClassSlots> kClassFunctions =
+    class_functions_of(std::make_index_sequence<kClassSlots>());
 
 }  // namespace
 
@@ -81,15 +81,15 @@ Result<H5Z_class2_t> LazyCalls::hdf5_class() {
   CODECFS_ASSIGN(const DirectCalls* const calls, loaded());
   if (!calls->library().hdf5) return fail(ENOENT, "{}: has no HDF5 filter now", shown_);
   H5Z_class2_t made = *calls->library().hdf5;
-  for (size_t i = 0; i < kLentSlots; ++i) {
+  for (size_t i = 0; i < kClassSlots; ++i) {
     const DirectCalls* used = nullptr;
-    if (!lent_slots()[i].compare_exchange_strong(used, calls) && used != calls) continue;
-    made.filter = kLentFunctions[i].filter;
-    if (made.can_apply != nullptr) made.can_apply = kLentFunctions[i].can_apply;
-    if (made.set_local != nullptr) made.set_local = kLentFunctions[i].set_local;
+    if (!class_slots()[i].compare_exchange_strong(used, calls) && used != calls) continue;
+    made.filter = kClassFunctions[i].filter;
+    if (made.can_apply != nullptr) made.can_apply = kClassFunctions[i].can_apply;
+    if (made.set_local != nullptr) made.set_local = kClassFunctions[i].set_local;
     return made;
   }
-  return fail(EOPNOTSUPP, "more than {} plugins", kLentSlots);
+  return fail(EOPNOTSUPP, "more than {} plugins", kClassSlots);
 }
 
 Result<Buffer> LazyCalls::filter(unsigned flags, std::span<const uint32_t> parameters, Bytes in, uint64_t most) {

@@ -33,7 +33,7 @@ class LazyCalls final : public PluginCalls {
  private:
   /// ENOEXEC with the loader's reason.
   Result<DirectCalls*> loaded();
-  /// The same, with at least so many codecs.
+  /// As loaded(), with at least so many codecs.
   Result<DirectCalls*> loaded_with(size_t codec);
 
   const std::string path_;

@@ -26,7 +26,7 @@ namespace {
 
 constexpr uint64_t kSide = 64;  // elements of a chunk per dimension; a dataset has 2 x 2 chunks
 constexpr uint64_t kElements = kSide * kSide;
-constexpr uint64_t kMostBytes = uint64_t{64} << 20;  // that a chunk may take when it is encoded
+constexpr uint64_t kMaxTrialBytes = uint64_t{64} << 20;  // that a chunk may take when it is encoded
 constexpr int kDamages = 16;
 
 enum class Kind { integer, floating, text };
@@ -242,7 +242,7 @@ class Trial {
     for (const Sample& sample : kSamples) {
       const std::vector<std::byte> bytes = sample_of(trial, sample);
       if (!plugin_.hdf5->encodes) continue;
-      const auto encoded = workers_->filter(0, parameters, bytes, kMostBytes);
+      const auto encoded = workers_->filter(0, parameters, bytes, kMaxTrialBytes);
       if (!encoded && encoded.error().code == EINVAL) {
         sizes += fmt::format("  {} declined", sample.name);
         continue;
@@ -253,7 +253,7 @@ class Trial {
       }
       sizes += fmt::format("  {} {}", sample.name, encoded->size());
       if (!plugin_.hdf5->decodes) continue;
-      const auto decoded = workers_->filter(H5Z_FLAG_REVERSE, parameters, encoded->bytes(), kMostBytes);
+      const auto decoded = workers_->filter(H5Z_FLAG_REVERSE, parameters, encoded->bytes(), kMaxTrialBytes);
       if (!decoded) {
         wrong("{}, {}: decoding: {}", trial.name, sample.name, decoded.error().reason);
         continue;
@@ -275,7 +275,7 @@ class Trial {
     line("{}", whole);
   }
 
-  /// Both conversions of each codec, and NCZ_modify_parameters for each type.
+  /// Tries both conversions of each codec, and NCZ_modify_parameters for each type.
   void try_codecs() {
     for (size_t i = 0; i < plugin_.codecs.size(); ++i) {
       const PluginDescription::Codec& codec = plugin_.codecs[i];
@@ -331,7 +331,7 @@ class Trial {
         for (int flips = 0; flips < i; ++flips)
           damaged[random() % damaged.size()] ^= static_cast<std::byte>(random() | 1);
       const uint64_t ended = workers_->ended();
-      const auto decoded = workers_->filter(H5Z_FLAG_REVERSE, encoded_with_, damaged, kMostBytes);
+      const auto decoded = workers_->filter(H5Z_FLAG_REVERSE, encoded_with_, damaged, kMaxTrialBytes);
       if (workers_->ended() != ended)
         return wrong("damaged chunks: {}", decoded ? "a call ended the process" : decoded.error().reason);
       if (!decoded) ++errors;

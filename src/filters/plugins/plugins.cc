@@ -26,7 +26,7 @@ namespace {
 constexpr size_t kLoadedAtOnce = 16;
 
 /// An HDF5 filter for libhdf5: of a library of this process, or the workers that calls are forwarded to.
-struct LentFilter {
+struct LibraryFilter {
   std::shared_ptr<LazyCalls> own;
   std::shared_ptr<CodecWorkers> workers;
 };
@@ -34,7 +34,7 @@ struct LentFilter {
 class Search {
  public:
   PluginSearch found;
-  std::map<uint32_t, LentFilter> lent;  // HDF5 filters in use
+  std::map<uint32_t, LibraryFilter> of_library;  // HDF5 filters in use
   /// The libraries in use.
   std::vector<Plugin> used;
   /// All that could be loaded.
@@ -46,7 +46,7 @@ class Search {
     combine();
   }
 
-  /// The same without loading: another process has done it.
+  /// As run() of directories, without searching and loading: another process has done both.
   void run(std::vector<AcceptedPlugin> found_there) {
     for (AcceptedPlugin& plugin : found_there) {
       Loaded loaded;
@@ -60,7 +60,7 @@ class Search {
  private:
   struct Loaded {
     Plugin plugin;
-    LentFilter filter;
+    LibraryFilter filter;
     mutable bool is_used = false;
   };
 
@@ -187,7 +187,7 @@ class Search {
         not_needed(path, fmt::format("filter {} is libhdf5's own", id));
       } else {
         add_hdf5_half(filter, halves.hdf5->plugin);
-        lent.emplace(id, halves.hdf5->filter);
+        of_library.emplace(id, halves.hdf5->filter);
         has_hdf5 = true;
       }
     }
@@ -237,7 +237,7 @@ struct State {
       CODECFS_GUARDED_BY(mutex);  // in processes that call plugins themselves
   std::vector<AcceptedPlugin> accepted CODECFS_GUARDED_BY(mutex);
   std::vector<Plugin> used CODECFS_GUARDED_BY(mutex);
-  std::map<uint32_t, LentFilter> lent CODECFS_GUARDED_BY(mutex);
+  std::map<uint32_t, LibraryFilter> of_library CODECFS_GUARDED_BY(mutex);
   std::atomic<bool> loaded = false;
 };
 
@@ -280,7 +280,7 @@ void load_plugins() {
     search.run(state().directories);
   state().found = std::move(search.found);
   state().used = std::move(search.used);
-  state().lent = std::move(search.lent);
+  state().of_library = std::move(search.of_library);
   state().accepted = std::move(search.accepted);
   state().loaded.store(true, std::memory_order_release);
 }
@@ -303,8 +303,8 @@ void use_plugins_in_process(std::function<std::vector<AcceptedPlugin>()> ask) {
 
 std::optional<H5Z_class2_t> plugin_class(uint32_t id) {
   const LockGuard lock(state().mutex);
-  const auto found = state().lent.find(id);
-  if (found == state().lent.end()) return std::nullopt;
+  const auto found = state().of_library.find(id);
+  if (found == state().of_library.end()) return std::nullopt;
   const Result<H5Z_class2_t> made =
       found->second.own != nullptr ? found->second.own->hdf5_class() : forwarding_class(found->second.workers);
   if (made) return *made;

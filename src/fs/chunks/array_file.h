@@ -43,7 +43,7 @@ class ArrayFile {
   /// The smallest range of the file that contains all of a chunk (number < grid.count()).
   [[nodiscard]] Range range_of_chunk(uint64_t number) const;
 
-  /// The same if the range contains nothing else, with the chunk's bytes in order from its beginning.
+  /// range_of_chunk(), if the range contains nothing else, with the chunk's bytes in order from its beginning.
   [[nodiscard]] std::optional<Range> stretch_of_chunk(uint64_t number) const;
 
   /// The numbers of the chunks that a request touches, the first `most` of them.
@@ -104,7 +104,7 @@ class ArrayFile {
   struct Piece {
     Box box;
     uint64_t file_at = 0;   // offset of its first byte in the array
-    uint64_t chunk_at = 0;  // likewise in the chunk
+    uint64_t chunk_at = 0;  // offset of its first byte in the chunk
     uint64_t size = 0;
   };
   struct Share {

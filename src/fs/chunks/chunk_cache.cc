@@ -15,7 +15,7 @@ constexpr uint64_t kShareOfPushed = 4;  // they take at most this fraction of th
 
 }  // namespace
 
-/// A chunk that is being decoded. If its lifetime ends before end(), those who wait for the chunk get ENOMEM.
+/// A chunk that is being decoded. If its lifetime ends before end(), the threads that wait for the chunk get ENOMEM.
 class ChunkCache::Filling {
  public:
   Filling(ChunkCache& cache, ChunkKey key) CODECFS_REQUIRES(cache.mutex_)

@@ -47,9 +47,9 @@ class ChunkCache {
 
   /// Drops a chunk that has changed. Readers waiting for a running decode still get its result; later readers do not.
   void drop(ChunkKey key);
-  /// The same for `count` consecutive keys.
+  /// Drops the chunks of `count` consecutive keys.
   void drop(ChunkKey first, uint64_t count);
-  /// The same for all forms of them.
+  /// Drops all forms of the chunks of `count` consecutive keys.
   void drop_forms(ChunkKey first, uint64_t count = 1) {
     drop(first, count);
     drop(first | kZarr3Form, count);

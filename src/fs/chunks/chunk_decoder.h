@@ -26,7 +26,7 @@ class ChunkDecoder {
   Result<ChunkPtr> stored(const ChunkPlace& chunk);
   /// A part of it, if the source can read that without the rest; else null. It is not cached.
   Result<ChunkPtr> part(const ChunkPlace& chunk, uint64_t offset, uint64_t size);
-  /// The same, or a fill chunk if readers see one for it. ENOENT if it is not stored.
+  /// As stored(), or a fill chunk if readers see one for it. ENOENT if it is not stored.
   Result<ChunkPtr> decoded(const ChunkPlace& chunk);
   /// The chunk as a writer needs it: fill if it is not stored.
   Result<ChunkPtr> base_of(const ChunkPlace& chunk);

@@ -29,7 +29,7 @@ struct Chunks {
     cache.drop_forms(0, kZarr3Form);
     conversions.drop_forms(0, kZarr3Form);
   }
-  /// The same of a chunk that has changed.
+  /// Drops what is decoded and converted of a chunk that has changed.
   void drop_cached(ChunkKey key) {
     cache.drop(key);
     conversions.drop_forms(key);

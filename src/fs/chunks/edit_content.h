@@ -82,7 +82,7 @@ class EditContent {
   /// The bytes that were written since the last call. Empty if they are not noted. std::bad_alloc: then the next call
   /// returns them.
   ByteSet take_written();
-  /// They could not be stored, so take_written() returns them again. Must be called before that is called again.
+  /// What take_written() returned could not be stored, so it returns that again. Must be called before its next call.
   void give_back_written(ByteSet written) noexcept { given_back_ = std::move(written); }
   /// Whether all bytes have been replaced, or the chunk was created, since this content exists.
   [[nodiscard]] bool is_own() const { return is_own_; }

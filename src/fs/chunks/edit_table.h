@@ -37,7 +37,7 @@ class Edit {
   /// not wait. The caller holds no lock.
   using ReadBase = std::function<Result<ChunkPtr>(const ChunkPlace&)>;
   Result<> load(const ReadBase& read_base);
-  /// The same with the version of the base.
+  /// As load(), with the version of the base.
   struct Base {
     Buffer chunk;
     std::optional<std::string> version;
@@ -82,7 +82,7 @@ class Edit {
   [[nodiscard]] bool is_replacing() const { return replacing_; }
   /// Whether it must not be stored, because its variable is being re-encoded.
   [[nodiscard]] bool is_held() const { return held_; }
-  /// Of the latest try to store it.
+  /// The error of the latest try to store the edit.
   [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
 
  private:
@@ -100,7 +100,7 @@ class Edit {
   bool wanted_ = false;    // an encoder must take it
   bool storing_ = false;   // an encoder has taken it
   bool removing_ = false;  // must not be stored
-  bool held_ = false;      // likewise, until release() of its variable
+  bool held_ = false;      // must not be stored until release() of its variable
   bool short_ = false;     // its file is shorter than the chunk
   bool replacing_ = false;
   uint64_t replaced_version_ = 0;  // the version that a replacement began with
@@ -156,9 +156,9 @@ class EditTable {
   size_t enqueue(Edit& edit);
   /// Closed edits, except for failed ones.
   size_t enqueue_closed();
-  /// Also open ones that `can_be_stored` accepts.
+  /// Closed edits, except for failed ones, and open ones that `can_be_stored` accepts.
   size_t enqueue_dirty(const Filter& can_be_stored);
-  /// Also failed ones.
+  /// As enqueue_dirty(), and failed edits.
   size_t enqueue_all(const Filter& can_be_stored);
   /// Treats closed edits that have failed like others.
   void forget_failures();
@@ -171,7 +171,8 @@ class EditTable {
   /// For encoders: the first enqueued edit that is not being stored; null if there is none. note_stored() or
   /// note_failed() must follow.
   EditPtr take();
-  /// Also those of the same variable that follow it in the queue, until `edits` has as many as it has room for.
+  /// After take(): the edits of the same variable that follow that one in the queue, until `edits` has as many as it
+  /// has room for.
   void take_more(std::vector<EditPtr>& edits);
   [[nodiscard]] size_t count_enqueued() const { return list(Stage::waiting).size(); }
   void note_stored(Edit& edit);

@@ -67,10 +67,10 @@ class ReadAhead : public Helpers {
     unsigned in_row = 0;        // consecutive chunks read
     bool by_name = false;       // order of the reader
     bool is_known = false;      // the order is known: a chunk was next in one order only
-    bool is_undecided = false;  // Expect was told of some chunks of both orders
+    bool is_undecided = false;  // Expect was called for some chunks of both orders
     uint64_t asked = 0;         // chunks after `last` that were queued
-    uint64_t expected = 0;      // chunks after `last` that Expect was told of
-    bool is_told = false;       // Expect was told of `last`
+    uint64_t expected = 0;      // chunks after `last` for which Expect was called
+    bool is_told = false;       // Expect was called for `last`
   };
   struct Task {
     uint64_t stream = 0;  // its id

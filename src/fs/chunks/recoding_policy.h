@@ -31,7 +31,7 @@ class RecodingPolicy {
     /// `cancelled`: ends waits with EINTR.
     explicit Scope(DuringRecoding policy, std::function<bool()> cancelled = {})
         : policy_(policy), cancelled_(std::move(cancelled)), outer_(std::exchange(current_, this)) {}
-    /// As the thread may already; to learn whether a part of its work was refused.
+    /// With the policy that the thread has already; to learn whether a part of its work was refused.
     Scope() : Scope(current(), current_ == nullptr ? std::function<bool()>() : current_->cancelled_) {}
     ~Scope() { current_ = outer_; }
     Scope(const Scope&) = delete;

@@ -69,7 +69,7 @@ class WriteBack {
   bool removed(ChunkKey key);
   /// Must be called after the chunk was stored without this class.
   void forget_removed(const ChunkPlace& place);
-  /// The same of all chunks, as everything is stored and other programs may store chunks from now on.
+  /// As forget_removed(), for all chunks, as everything is stored and other programs may store chunks from now on.
   void forget_all_removed();
   /// The chunks of a variable that exist only as edits, numbers from `from` on; and those that were removed.
   struct Changes {
@@ -137,9 +137,9 @@ class WriteBack {
   /// Waits until no other pause of the variable exists, and stores its edits. Returns the error of one that could not
   /// be stored; EBUSY if a chunk that can only be stored completely is open, or the variable is being re-encoded.
   Result<Pause> pause(ObjectId variable);
-  /// The same without waiting: none if the variable is paused, re-encoded or has edits.
+  /// As pause(), without waiting: none if the variable is paused, re-encoded or has edits.
   std::optional<Pause> try_pause(ObjectId variable);
-  /// The same without storing edits, because the variable will be removed.
+  /// As pause(), without storing edits, because the variable will be removed.
   Result<Pause> pause_without_storing(ObjectId variable);
 
   /// During its lifetime the variable is re-encoded: the chunks in the source do not change.
@@ -185,7 +185,7 @@ class WriteBack {
     Writer() = default;
     Writer(Writer&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), place_(std::move(other.place_)) {}
     Writer& operator=(Writer&&) = delete;
-    /// That of close(), whose error is not reported then.
+    /// Does what close() does, whose error is not reported then.
     ~Writer();
     [[nodiscard]] bool is_open() const { return owner_ != nullptr; }
     /// For the last close of a descriptor. True if the file's length changes: a truncated chunk has its full size
@@ -205,13 +205,13 @@ class WriteBack {
   std::vector<ChunkKey> open_writers();
   /// For close(2): queues the edit, and returns errors of the variable since the last close.
   Result<> flush(const ChunkPlace& place);
-  /// The same for all chunks of a variable.
+  /// As flush(), for all chunks of a variable.
   Result<> flush_variable(ObjectId variable);
   /// Stores the chunks of a variable that can be stored now, without a commit. Returns the error of one that could not.
   Result<> store(ObjectId variable);
   /// Stores the chunk and commits.
   Result<> sync(const ChunkPlace& place);
-  /// The same for all chunks of a variable.
+  /// As sync(), for all chunks of a variable.
   Result<> sync_variable(ObjectId variable);
   /// Stores all and commits.
   Result<> sync_all();
@@ -221,7 +221,7 @@ class WriteBack {
  private:
   enum class After {
     store_if_full,  // if much must be stored, let encoders take closed chunks
-    close_chunk,    // the same, and treat this chunk as closed
+    close_chunk,    // as store_if_full, and treat this chunk as closed
     nothing         // nothing: more changes will follow
   };
   /// Changes a chunk: `prepare` gets the Edit and may use the source, `change` gets its content under content_mutex.
@@ -270,7 +270,7 @@ class WriteBack {
   Result<> store_bytes(const EditPtr& edit, const Edit::Taken& taken) CODECFS_EXCLUDES(mutex_);
   Result<> store_all(ObjectId variable, bool holds) CODECFS_EXCLUDES(mutex_);
   Result<> wait_until_stored(const std::vector<EditPtr>& edits) CODECFS_EXCLUDES(mutex_);
-  // These need no memory, as they end what must end.
+  // resume() and end_recoding() need no memory, as they must not fail.
   void resume(ObjectId variable) noexcept CODECFS_EXCLUDES(mutex_);
   void end_recoding(ObjectId variable) noexcept CODECFS_EXCLUDES(mutex_);
   [[nodiscard]] bool is_removing_any(ObjectId variable) const CODECFS_REQUIRES(mutex_);

@@ -108,14 +108,14 @@ void WriteBack::store(const EditPtr& edit) noexcept {
 
 /// The edit, with others that can be stored together with it.
 void WriteBack::take_together(const EditPtr& edit, std::vector<EditPtr>& edits) {
-  constexpr size_t kMost = 64;
-  constexpr uint64_t kMostBytes = uint64_t{256} << 10;
-  const uint64_t bytes = std::max<uint64_t>(edit->place.variable->facts->chunk_bytes.value_or(kMostBytes), 1);
-  if (bytes > kMostBytes / 2 || !dataset_.source().writes_together(edit->place.object)) return;
+  constexpr size_t kMaxTogether = 64;
+  constexpr uint64_t kMaxTogetherBytes = uint64_t{256} << 10;
+  const uint64_t bytes = std::max<uint64_t>(edit->place.variable->facts->chunk_bytes.value_or(kMaxTogetherBytes), 1);
+  if (bytes > kMaxTogetherBytes / 2 || !dataset_.source().writes_together(edit->place.object)) return;
   const LockGuard lock(mutex_);
   // All encoders get a share.
   const size_t share = edits_.count_enqueued() / encoder_count_;
-  edits.reserve(std::min({kMost, static_cast<size_t>(kMostBytes / bytes), share + 1}));
+  edits.reserve(std::min({kMaxTogether, static_cast<size_t>(kMaxTogetherBytes / bytes), share + 1}));
   edits.push_back(edit);
   edits_.take_more(edits);
 }

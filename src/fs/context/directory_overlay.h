@@ -62,9 +62,9 @@ class DirectoryOverlay {
   /// Marks a new directory as fresh, with its metadata files hidden. `stays_empty`: until something is made in it; else
   /// for kFresh.
   void add_fresh(const Node& directory, bool stays_empty);
-  /// An entry is created in it, in any view: it is empty no more, and stays fresh for another kFresh.
+  /// An entry is created in a fresh directory, in any view: it is empty no more, and stays fresh for another kFresh.
   void note_made(const Node& directory);
-  /// It was listed: shows everything from now on.
+  /// A fresh directory was listed: it shows everything from now on.
   void end_fresh(const Node& directory);
   /// Shows these files of a fresh directory.
   void show(const Node& directory, std::initializer_list<FileKind> files);

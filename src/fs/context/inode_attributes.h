@@ -7,7 +7,7 @@
 
 namespace codecfs::fs {
 
-/// As st_blocks counts them.
+/// Blocks of a file of this size, as st_blocks counts them.
 inline uint64_t blocks_of(uint64_t bytes) { return (bytes + 511) / 512; }
 
 /// The error of an absent name. No reason: it is an answer, not a failure.
@@ -17,11 +17,11 @@ class InodeAttributes {
  public:
   explicit InodeAttributes(MountContext& mount) : mount_(mount) {}
 
-  /// Of a file or directory of the dataset. `type`: S_IFREG, S_IFDIR or S_IFLNK; `size`: bytes.
+  /// The attributes of a file or directory of the dataset. `type`: S_IFREG, S_IFDIR or S_IFLNK; `size`: bytes.
   [[nodiscard]] struct stat make(const Node& node, Ino ino, mode_t type, uint64_t size) const;
   /// ESTALE.
   Result<struct stat> of_scratch(Ino ino) const;
-  /// Of a folder, or of a file in it. ESTALE if it is something else now.
+  /// The attributes of a folder, or of a file in it. ESTALE if it is something else now.
   Result<struct stat> of_plain(const Node& node) const;
 
  private:

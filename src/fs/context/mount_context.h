@@ -74,7 +74,7 @@ struct MountContext {
   /// Whether the directory shows files of chunks that are neither stored nor written. Views of Zarr v3 do not: there
   /// every array has a fill value, which readers take for an absent chunk.
   [[nodiscard]] bool shows_absent(const Node& node, const VariableView& view) const;
-  /// The same for a directory that is listed: it shows everything that it has.
+  /// As shows_absent(), for a directory that is listed: it shows everything that it has.
   [[nodiscard]] bool lists_absent(const Node& node, const VariableView& view) const;
   /// The paths, from the root of the mount, of scratch files, which an unmount would lose.
   [[nodiscard]] std::vector<std::string> files_not_stored();

@@ -83,7 +83,7 @@ class ScratchFiles {
   /// Counts lookups by the kernel, so that unlinked files can be freed when the kernel has forgotten them.
   void looked_up(Ino ino);
   void forgotten(Ino ino, uint64_t count);
-  /// Of all files.
+  /// The bytes of all files.
   uint64_t bytes();
   /// Directory and name of the existing files, which will be lost at unmount.
   std::vector<std::pair<Ino, std::string>> names();

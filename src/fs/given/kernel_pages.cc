@@ -8,7 +8,7 @@
 
 namespace codecfs::fs {
 
-/// A running push. When it ends, those who wait for it go on.
+/// A running push. When it ends, the threads that wait for it go on.
 class KernelPages::Push {
  public:
   Push(KernelPages& pages, Ino ino) : pages_(pages), ino_(ino) {}
@@ -21,7 +21,7 @@ class KernelPages::Push {
   const Ino ino_;
 };
 
-bool KernelPages::push_pages(Ino ino, const std::function<bool()>& give) {
+bool KernelPages::push_pages(Ino ino, const std::function<bool()>& store) {
   {
     const LockGuard lock(mutex_);
     if (stopped_ || states_.contains(ino)) return false;
@@ -29,7 +29,7 @@ bool KernelPages::push_pages(Ino ino, const std::function<bool()>& give) {
     ++giving_;
   }
   const Push push(*this, ino);
-  return give();
+  return store();
 }
 
 void KernelPages::end_push(Ino ino) noexcept {

@@ -43,9 +43,9 @@ class KernelPages {
     Ino ino_ = 0;
   };
 
-  /// Calls `give`, which stores content of the inode in the kernel's page cache and may block, unless there is a writer
-  /// or a running push. Returns its result, or false if it was not called.
-  bool push_pages(Ino ino, const std::function<bool()>& give);
+  /// Calls `store`, which stores content of the inode in the kernel's page cache and may block, unless there is a
+  /// writer or a running push. Returns its result, or false if it was not called.
+  bool push_pages(Ino ino, const std::function<bool()>& store);
   /// Calls `then` when no push to the inode is running: now, or soon from another thread, which logs what it throws.
   void after_pushes(Ino ino, std::function<void()> then);
   /// Returns when pushes to `count` consecutive inodes that were already running have ended, or after a second, because

@@ -1,7 +1,7 @@
 #pragma once
 // Of which metadata files the kernel may have the size or the content. Where variables share metadata, as in HDF5, each
-// change of a name may change the texts of all of them: the kernel is told of those files only that it was given since
-// it was told before, so that n changes of names take n notifications and not n * n. Nothing ends when the kernel
+// change of a name may change the texts of all of them: the kernel is notified only of files that it was given since
+// the notification before, so that n changes of names take n notifications and not n * n. Nothing ends when the kernel
 // forgets a file: that request may be handled after a look-up that came later. Thread-safe.
 
 #include <atomic>

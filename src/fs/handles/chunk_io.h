@@ -26,7 +26,7 @@ class ChunkIo {
   /// For the last close of a writer. Returns whether the file's content or length changes: a short file is padded, an
   /// incomplete replacement is dropped, which is logged and becomes the error of the file.
   bool close_writer(const Node& node, const ChunkPlace& chunk, WriteBack::Writer& writer);
-  /// Of a chunk that was removed. ENOENT for other files.
+  /// The attributes of a chunk that was removed. ENOENT for other files.
   Result<struct stat> attributes_of_removed(Ino ino, const ChunkPlace& chunk);
 
   MountContext& mount() { return mount_; }

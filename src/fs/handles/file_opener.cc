@@ -28,7 +28,7 @@ namespace {
 uint64_t max_encoded(View view, const Variable& variable) {
   const bool is_known = variable.chunk_bytes && !form_of(view).shows_shards(variable);
   const uint64_t bytes = is_known ? *variable.chunk_bytes : max_chunk_bytes();
-  const uint64_t of_plugin = filters::has_plugin(variable.filters) ? filters::most_of_plugin(bytes) : 0;
+  const uint64_t of_plugin = filters::has_plugin(variable.filters) ? filters::max_of_plugin(bytes) : 0;
   return std::max(bytes + bytes / 2 + (uint64_t{1} << 20), of_plugin);
 }
 

@@ -143,12 +143,12 @@ void KernelNotices::drop_pages(Ino ino, uint64_t offset, uint64_t size) {
 }
 
 bool KernelNotices::drop_all_pages() {
-  constexpr uint64_t kMost = uint64_t{1} << 22;
+  constexpr uint64_t kMaxDropped = uint64_t{1} << 22;
   ++count_;
   uint64_t dropped = 0;
   for (const KnownInodes::Range& range : known_.within({kRootIno, UINT64_MAX - kRootIno})) {
     dropped += range.count;
-    if (dropped > kMost) return false;
+    if (dropped > kMaxDropped) return false;
     for (Ino i = 0; i < range.count; ++i) {
       if (stopped_now_) return false;
       fuse_lowlevel_notify_inval_inode(session_, range.first + i, 0, 0);

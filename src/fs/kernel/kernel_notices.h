@@ -111,7 +111,8 @@ class KernelNotices final : public Invalidator {
       CODECFS_REQUIRES(mutex_);
   void run(Lane& lane, const std::stop_token& stop);
   void send(const Notice& notice, const std::stop_token& stop);
-  /// Of one inode: `offset` < 0: the attributes alone. Tries again while the kernel may be about to learn of it.
+  /// Invalidates one inode: `offset` < 0: the attributes alone. Tries again while the kernel may be about to learn of
+  /// it.
   void invalidate(Ino ino, off_t offset, off_t size, const std::stop_token& stop);
   [[nodiscard]] bool is_just_returned(Ino ino);
   void send_range(const Notice& notice, const std::stop_token& stop);

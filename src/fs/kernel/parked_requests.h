@@ -42,7 +42,7 @@ class ParkedRequests {
     fuse_req_t request;
     size_t bytes;
     std::function<void()> answer;
-    bool is_ready = false;        // libfuse knows whom to call
+    bool is_ready = false;        // libfuse knows which function to call
     bool is_interrupted = false;  // before that
   };
   static void interrupted(fuse_req_t request, void* self) { static_cast<ParkedRequests*>(self)->interrupt(request); }

@@ -146,7 +146,7 @@ inline fuse_entry_param entry_of(fuse_req_t request, const struct stat& status) 
   return entry;
 }
 
-/// Counts what the kernel is told of, until it forgets that. Must be called before the reply.
+/// Counts an inode in a reply to the kernel, until the kernel forgets it. Must be called before the reply.
 inline void note_looked_up(Mount& mount, Ino ino) {
   mount.filesystem.context().tree.scratch.looked_up(ino);
   mount.filesystem.context().tree.nodes.looked_up(ino);
@@ -158,7 +158,7 @@ inline void note_forgotten(Mount& mount, Ino ino, uint64_t lookups) {
   mount.filesystem.context().tree.nodes.forgotten(ino, lookups);
 }
 
-/// Counts an inode that the kernel is told of. It has forgotten it at the end, unless told() was called.
+/// Counts an inode in a reply to the kernel. The kernel has forgotten it at the end, unless told() was called.
 class LookedUp {
  public:
   LookedUp(Mount& mount, Ino ino) : mount_(&mount), ino_(ino) { note_looked_up(mount, ino); }

@@ -36,7 +36,8 @@ Result<> SourceRest::wake() {
   return {};
 }
 
-/// Their pages were dropped before the source was closed; what was read since then has been of the former source.
+/// Makes open files outdated. Their pages were dropped before the source was closed; what was read since then has been
+/// of the former source.
 void SourceRest::outdate_all() {
   mount_.files.for_each([](FileHandle& file) { file.outdated = true; });
   mount_.directories.for_each([](OpenDirectory& directory) { directory.outdated = true; });
@@ -73,7 +74,7 @@ SourceRest::Outcome SourceRest::try_to_rest() {
 SourceRest::Outcome SourceRest::try_to_close() {
   const std::unique_lock<SharedMutex> lock(lock_, std::try_to_lock);
   if (!lock || used_ || is_written()) return Outcome::in_use;
-  if (!mount_.filesystem.context().dataset.source().rest()) return Outcome::in_use;
+  if (!mount_.filesystem.context().dataset.source().close_idle()) return Outcome::in_use;
   mount_.filesystem.source_rests();
   resting_ = true;
   log::info("the source was closed, as it was not used; the next use opens it again");
@@ -119,12 +120,12 @@ void SourceRest::run(const std::stop_token& stop) {
 }
 
 Result<> SourceRest::request_now() {
-  constexpr std::chrono::seconds kMost{10};
+  constexpr std::chrono::seconds kMaxWait{10};
   UniqueLock lock(requests_mutex_);
   const uint64_t own = ++requests_;
   requested_.notify_all();
   const bool is_answered =
-      requested_.wait_for(lock, kMost, [&]() CODECFS_REQUIRES(requests_mutex_) { return answered_ >= own; });
+      requested_.wait_for(lock, kMaxWait, [&]() CODECFS_REQUIRES(requests_mutex_) { return answered_ >= own; });
   if (is_answered && rests_) return {};
   return fail(EBUSY, "the source is in use, or not everything can be stored");
 }

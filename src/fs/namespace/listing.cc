@@ -15,7 +15,7 @@ constexpr off_t kFirstEntry = 16;
 constexpr uint64_t kFirstScratch = uint64_t{1} << 61;  // above all chunk numbers
 constexpr uint64_t kMaxListed = uint64_t{1} << 32;     // chunks that no index names
 constexpr size_t kBatch = 128;    // chunk numbers asked for at once; a readdir request holds about 30 to 130 names
-constexpr size_t kFewChunks = 8;  // the same where only one chunk of each directory matters
+constexpr size_t kFewChunks = 8;  // chunk numbers asked for at once, where only one of each directory matters
 
 mode_t mode_of(EntryKind kind) {
   switch (kind) {

@@ -120,7 +120,7 @@ Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& 
     });
     mount_.errors.succeeded(node.ino(), RequestKind::attributes);
   } else {
-    // Also of the directory: the file may not exist afterwards.
+    // The error is kept for the directory, too: the file may not exist afterwards.
     mount_.errors.failed(node.ino(), RequestKind::attributes, applied.error().reason);
   }
   return applied;
@@ -188,7 +188,7 @@ Result<> MetadataEditor::apply_zattrs(Ino directory, std::string_view text) {
   });
   Result<> set;
   if (node.kind == NodeKind::variable && written->dimensions) {
-    // Also where they are shown already: an HDF5 file may show a name that it does not tell.
+    // Dimension names are set also where they are shown already: an HDF5 file may show a name that it does not tell.
     set = source.set_metadata(node.object, *written->dimensions, written->attributes, removed);
     notifier_.layout_changed(node, false);
   } else {
@@ -235,8 +235,8 @@ Result<> MetadataEditor::apply_zarray(Ino directory, std::string_view text, cons
   return remove_unlinked(node);
 }
 
-/// Its metadata had been removed, and chunks after it: now they are removed indeed. Each counts as unlinked until it
-/// is, so that its old content does not come back meanwhile.
+/// For a variable of which the metadata had been removed, and chunks after it: now they are removed indeed. Each counts
+/// as unlinked until it is, so that its old content does not come back meanwhile.
 Result<> MetadataEditor::remove_unlinked(const Node& node) {
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
   for (const uint64_t number : mount_.tree.overlay.unlinked(node)) {
@@ -370,7 +370,7 @@ void MetadataEditor::adopt_chunk(const Node& variable, const ChunkPlace& chunk, 
   if (stored) {
     sealed->promote(*shown);
     mount_.kernel.invalidator->name_changed(directory, name, false);
-  } else {  // it stays, and is told of at the end
+  } else {  // it stays, and is reported at the end
     mount_.note_error(chunk.key, stored.error());
   }
 }

@@ -45,7 +45,7 @@ class Namespace {
   // lookup() and attributes(), and known() where they fail so: for changes, which do not need the size.
   Result<struct stat> find(Ino parent, std::string_view name);
   Result<struct stat> found(Ino ino);
-  /// Of the file that the child is in its view.
+  /// The attributes of the file that the child is in its view.
   Result<struct stat> child_attributes(const Node& child);
   Result<std::string> link_target(Ino ino);
 

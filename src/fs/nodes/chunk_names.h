@@ -55,7 +55,7 @@ Result<Ino> parent_of_directory(Nodes& nodes, const Node& variable, const ChunkG
 
 /// The path of a chunk from the directory of its variable.
 std::string path_of_chunk(View view, const Variable& variable, uint64_t number);
-/// The same for a directory of chunks.
+/// The path of a directory of chunks from the directory of its variable.
 std::string path_of_directory(const ChunkGrid& grid, uint64_t number);
 
 }  // namespace codecfs::fs

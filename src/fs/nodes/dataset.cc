@@ -72,7 +72,7 @@ class Consolidation {
     if (!attributes) warn(path, attributes.error());
     append(form_.of_group(path, attributes));
     const Result<std::vector<Entry>> entries = source_.list(group);
-    if (!entries && depth > 0 && is_damage(entries.error())) return leave_out(path + "/*", entries.error());
+    if (!entries && depth > 0 && is_damage(entries.error())) return omit(path + "/*", entries.error());
     if (!entries) return std::unexpected(entries.error());
     const std::string directory = path.empty() ? "" : path + "/";
     for (const Entry& entry : *entries) {
@@ -94,7 +94,7 @@ class Consolidation {
       const Result<VariablePtr> variable = describe(source_, entry.object);
       // Readers open nothing of the dataset without consolidated metadata, so it must not fail with one variable.
       if (!variable && (is_damage(variable.error()) || variable.error().code == EOPNOTSUPP))
-        return leave_out(path, variable.error());
+        return omit(path, variable.error());
       if (!variable) return std::unexpected(variable.error());
       const auto& unreadable = (*variable)->unreadable_attributes;
       if (unreadable && !is_damage(*unreadable)) return std::unexpected(*unreadable);
@@ -132,7 +132,7 @@ class Consolidation {
     }
   }
 
-  static Result<> leave_out(const std::string& path, const Error& error) {
+  static Result<> omit(const std::string& path, const Error& error) {
     log::warning("the consolidated metadata leaves out \"/{}\": {}", path, error.reason);
     return {};
   }

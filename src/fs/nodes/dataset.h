@@ -25,7 +25,7 @@ struct VariableView {
   Text zarray;
   Text filter;  // null if a codec of the pipeline has no HDF5 id, so that a filter spec cannot represent it
   Text codecs;
-  /// The same in the form of Zarr v3, if that can represent the pipeline.
+  /// `codecs` in the form of Zarr v3, if that can represent the pipeline.
   [[nodiscard]] Text codecs3() const;
 
   /// Zarr readers return uninitialised memory for absent chunks if fill_value is null, so absent chunks are then shown
@@ -70,18 +70,19 @@ class Dataset {
   /// ..., "a/.zarray": ...}, "zarr_consolidated_format": 1}. Reads all metadata below it, which may take long. For
   /// attributes that cannot be read it has the reason as the attribute "_Error".
   Result<Text> zmetadata(ObjectId group);
-  /// The same, with a .zarray from `zarray_of` for each variable, whose path is relative to the group.
+  /// As zmetadata(), with a .zarray from `zarray_of` for each variable, whose path is relative to the group.
   using ZarrayOf = std::function<Json(const std::string& path, const Variable& facts)>;
   Result<Text> consolidate(ObjectId group, const ZarrayOf& zarray_of);
-  /// The same for Zarr v3: the zarr.json of each group and variable, `"a": ..., "a/b": ...`, as zarr3_group_text()
-  /// takes it. `zarr_json_of` gets the variable with its attributes; one for which it fails is left out.
+  /// As consolidate(), for Zarr v3: the zarr.json of each group and variable, `"a": ..., "a/b": ...`, as
+  /// zarr3_group_text() takes it. `zarr_json_of` gets the variable with its attributes; one for which it fails is left
+  /// out.
   using ZarrJsonOf = std::function<Result<Json>(const std::string& path, const Variable& variable)>;
   Result<std::string> consolidate3(ObjectId group, const ZarrJsonOf& zarr_json_of);
 
   /// Must be called after the object's metadata has changed.
   void forget(ObjectId object);
-  /// The same for all objects, because some HDF5 metadata belongs to several (the length of a dimension, a coordinate's
-  /// name).
+  /// As forget(), for all objects, because some HDF5 metadata belongs to several (the length of a dimension, a
+  /// coordinate's name).
   void forget_all();
   /// Counts these calls. Data derived from metadata must not be cached if this has changed meanwhile.
   [[nodiscard]] uint64_t changes() const { return changes_; }

@@ -10,8 +10,8 @@ constexpr size_t kMaxInodeBlocks = size_t{1} << 18;
 // Limit for notifications about inodes if it is unknown which ones the kernel knows.
 constexpr uint64_t kMaxNotices = uint64_t{1} << 22;
 
-/// Those of a folder's own names are not recorded: there may be millions, far apart, and no change of content is told
-/// for them.
+/// Whether an inode is that of a folder's own names, which are not recorded: there may be millions, far apart, and no
+/// change of content is told for them.
 bool is_plain(Ino ino) { return ino >> kLocalBits == kPlainSlot; }
 
 }  // namespace

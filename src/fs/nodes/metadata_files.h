@@ -15,7 +15,7 @@
 namespace codecfs::fs {
 
 Json zarray_json(const Variable& variable);
-/// The same for chunks that are encoded with this pipeline of codecs.
+/// .zarray for chunks that are encoded with this pipeline of codecs.
 Json zarray_json(const Variable& variable, std::span<const FilterStage> chain);
 /// Whether this is the attribute _FillValue, with the fill_value of .zarray, from which readers of Zarr v2 take it.
 bool repeats_fill(const Variable& variable, const Attribute& attribute);

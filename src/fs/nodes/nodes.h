@@ -76,7 +76,7 @@ class Nodes {
     Nodes& nodes_;
     const Ino ino_;
   };
-  /// The kernel is going to be told of an inode, in the reply to the present Request.
+  /// The kernel is going to learn of an inode, from the reply to the present Request.
   void looked_up(Ino ino);
   /// The kernel has forgotten an inode, of which it was told `count` times, or was not told.
   void forgotten(Ino ino, uint64_t count);

@@ -34,7 +34,7 @@ struct DirectoryItem {
   off_t next = 0;   // position of the next item
   mode_t type = 0;  // S_IFREG, S_IFDIR or S_IFLNK
   Ino ino = 0;      // 0 if it has no inode number yet
-  /// Its attributes; empty if they are expensive. Valid during the call that gives the item.
+  /// The attributes of the item; empty if they are expensive. Valid during the call that gives the item.
   std::function<Result<struct stat>()> attributes;
 };
 

@@ -41,7 +41,7 @@ struct Stats {
   Counter store_calls{0};             // calls of the source by which chunks were stored, one or several
   Counter variables_recoded{0};       // variables that were re-encoded
   Counter commits{0};                 // commits of the source
-  Counter metadata_notices{0};        // times that the kernel was told of a metadata file that has changed
+  Counter metadata_notices{0};        // times that the kernel was notified of a metadata file that has changed
   Counter errors{0};                  // requests that failed with a reason (see `log`)
 
   /// Lines of "name value".

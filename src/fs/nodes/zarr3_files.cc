@@ -27,7 +27,7 @@ std::optional<double> double_of(const Json& text) {
   return double_in_base64(text.get_ref<const std::string&>());
 }
 
-/// As attributes of this type print it.
+/// A number of so many bytes, as attributes of this type print it.
 Json number_of_size(double number, uint64_t size) {
   return size == sizeof(float) ? shortest_double(static_cast<float>(number)) : number;
 }
@@ -162,7 +162,7 @@ Result<Variable> parse_array(const Json& json, bool with_codecs) {
   return variable;
 }
 
-/// Also for keys that need not be understood: they could not be stored.
+/// Refuses unknown keys, also those that need not be understood: they could not be stored.
 Result<> check_keys(const Json& json, bool is_array) {
   constexpr std::array<std::string_view, 4> kBoth = {"zarr_format", "node_type", "attributes", "consolidated_metadata"};
   constexpr std::array<std::string_view, 8> kOfArray = {

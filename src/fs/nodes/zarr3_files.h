@@ -27,7 +27,7 @@ inline constexpr size_t kZarr3BelowIndent = 12;
 Result<Json> zarr3_array_json(const Variable& described, std::span<const FilterStage> chain,
                               const ChunkKeys& keys = {});
 
-/// The same of a sharded array, with its shards as chunks and the codecs as they are stored.
+/// zarr.json of a sharded array, with its shards as chunks and the codecs as they are stored.
 Result<Json> zarr3_sharded_json(const Variable& described, const ChunkKeys& keys);
 
 /// What a written zarr.json says. `attributes.dimensions`: of an array, a name for each dimension.

@@ -58,16 +58,15 @@ class BackingFiles {
   bool is_coming(ChunkKey key);
   /// Whether it is there or being made.
   bool has(ChunkKey key);
-  /// The same as find(), but makes the file if it is not there, or waits for the thread that makes it. `bytes`: size of
-  /// the chunk. Null if it cannot be made: the chunk cannot be decoded, there is no room, or the kernel refuses the
-  /// file.
+  /// As find(), but makes the file if it is not there, or waits for the thread that makes it. `bytes`: size of the
+  /// chunk. Null if it cannot be made: the chunk cannot be decoded, there is no room, or the kernel refuses the file.
   BackingPtr get(ChunkKey key, uint64_t bytes, const Produce& produce);
   /// Makes the file ahead of its reader, unless it is there or being made. False if it cannot be made.
   bool make(ChunkKey key, uint64_t bytes, const Produce& produce);
 
   /// Bytes of the largest chunk that is worth a file: several of them have room.
   [[nodiscard]] uint64_t max_chunk_bytes() const { return budget_ / 4; }
-  /// There is too little memory: gives half of it back, and takes no more than that for a while.
+  /// To be called when there is too little memory: gives half of it back, and takes no more than that for a while.
   void shrink(Clock::time_point now = Clock::now());
   /// No more calls of the device, which ends with all its files. Must be called when no other function runs; only
   /// releases of files may follow.

@@ -47,7 +47,7 @@ class InodeModes {
       if (modes_ != nullptr) modes_->close(ino_);
     }
 
-    /// Of the backing file with which the open must be answered; 0: it must be answered as cached.
+    /// The number of the backing file with which the open must be answered; 0: it must be answered as cached.
     [[nodiscard]] int32_t backing_id() const { return backing_ != nullptr ? backing_->id() : 0; }
 
     /// Whether that is a file of the source.

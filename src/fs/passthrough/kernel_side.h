@@ -1,5 +1,5 @@
 #pragma once
-// What the kernel has of a mount, and how it is told of changes. Each member is thread-safe.
+// What the kernel has of a mount, and how it is notified of changes. Each member is thread-safe.
 
 #include <atomic>
 #include <memory>
@@ -19,7 +19,7 @@ struct KernelSide {
   KernelSide(const KernelSide&) = delete;
   KernelSide& operator=(const KernelSide&) = delete;
 
-  Invalidator* invalidator = &nobody_;  // set before there are requests
+  Invalidator* invalidator = &no_kernel_;  // set before there are requests
   AbsentChunks absent_chunks;
   MetadataGiven metadata_given;
   /// Whether names of chunks were ever shown although their look-up had failed: Namespace::known().
@@ -31,7 +31,7 @@ struct KernelSide {
   PagesGiven pages_given;
 
  private:
-  Invalidator nobody_;
+  Invalidator no_kernel_;
 };
 
 }  // namespace codecfs::fs

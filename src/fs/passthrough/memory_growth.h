@@ -30,7 +30,7 @@ class MemoryGrowth {
   /// Memory was given back to the system: files take `total` bytes.
   void given_back(uint64_t total) { had_ = total; }
 
-  /// Of a copy of `bytes`, at the speed of the cheapest write so far.
+  /// The cost of a copy of `bytes`, at the speed of the cheapest write so far.
   [[nodiscard]] Cost copy_cost(uint64_t bytes) const {
     return Cost(static_cast<int64_t>(per_byte_ * static_cast<double>(bytes)));
   }

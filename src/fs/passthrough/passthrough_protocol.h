@@ -14,7 +14,7 @@ namespace codecfs::fs {
 /// Makes the session offer passthrough to the kernel. Must be called after the mount, and before the INIT request is
 /// answered. EOPNOTSUPP.
 Result<> offer_passthrough(fuse_session* session);
-/// Of the operation `init`, on a session that offers passthrough.
+/// To be called by the operation `init`, on a session that offers passthrough.
 void request_passthrough(fuse_conn_info* connection);
 /// Whether the kernel knows passthrough; valid when INIT is answered.
 bool kernel_has_passthrough();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kMaxLinks = 40;  // as many as the kernel follows
 
-/// With the suffix of the form behind its last name.
+/// The path, with the suffix of the form at its last name.
 std::string path_in(const ArrayForm& form, std::string_view path) {
   const size_t name = path.rfind('/') + 1;
   return fmt::format("{}{}", path.substr(0, name), with_suffix(path.substr(name), form.suffix));

@@ -31,7 +31,7 @@ struct OpenArray {
   uint64_t end = 0;                             // bytes, of what was written; guarded by mutex
   mutable std::atomic<uint64_t> next_read = 0;  // offset at which a sequential reader continues
   mutable std::atomic<bool> is_sparse = false;  // the chunk that was read last is not stored
-  // Of a source that waits for a network: what is decoded ahead, and what is requested ahead of that.
+  // For a source that waits for a network: what is decoded ahead, and what is requested ahead of that.
   mutable ArrayAhead ahead{4};
   mutable ArrayAhead requested{24};
 };
@@ -47,7 +47,7 @@ class ArrayView {
         prefetcher_(prefetcher),
         blocks_(blocks) {}
 
-  /// Of a variable's file. EOPNOTSUPP if numpy has no such type.
+  /// The attributes of a variable's file. EOPNOTSUPP if numpy has no such type.
   Result<struct stat> attributes(const Node& node);
   Result<std::unique_ptr<OpenArray>> open(const Node& node);
 

@@ -179,7 +179,7 @@ void ChangeNotifier::array_files_changed(const Node& node) {
 }
 
 /// After a re-encoding: invalidates what the kernel and the caches hold of the encoded chunks, and all sizes.
-Result<> ChangeNotifier::chunks_stored_anew(const Node& node) {
+Result<> ChangeNotifier::chunks_reencoded(const Node& node) {
   CODECFS_ASSIGN(const VariableViewPtr now, mount_.dataset.variable(node.object));
   const uint64_t count = now->facts->grid.count();
   CODECFS_ASSIGN(const Ino first_key, mount_.tree.nodes.chunk_key(node, 0, count));
@@ -248,7 +248,7 @@ bool ChangeNotifier::is_in_motion(Ino ino) {
   return mount_.tree.staged_files.find(ino) != nullptr || mount_.kernel.metadata_given.is_changing();
 }
 
-/// The same of all chunks of a view of a variable.
+/// The content of all chunks of a view of a variable has changed.
 void ChangeNotifier::contents_changed(const Node& shown, Ino first, uint64_t count) {
   mount_.chunks.conversions.drop(shown.ino());  // all that are absent
   mount_.kernel.pages.await_quiet(first, count);

@@ -23,12 +23,12 @@ class ChangeNotifier {
   void chunk_changed(const Node& node, uint64_t number, Ino written_through = 0);
   /// As chunk_changed(), for a range of the array without header, and its chunks.
   void part_changed(const Node& node, ArrayFile::Range data, const std::vector<uint64_t>& chunks);
-  /// The same after the change of a shard: invalidates the chunks in it. `node`: in the view encoded3.
+  /// As chunk_changed(), after the change of a shard: invalidates the chunks in it. `node`: in the view encoded3.
   void shard_changed(const Node& node, uint64_t shard);
   /// Another program has changed these chunks: invalidates them in all views. Does not wait.
   void chunks_changed_outside(const Node& node, const Variable& facts, const ChunkRange& range);
   /// After a re-encoding: invalidates what the kernel and the caches hold of the encoded chunks, and all sizes.
-  Result<> chunks_stored_anew(const Node& node);
+  Result<> chunks_reencoded(const Node& node);
   /// Gives the chunks of a paused variable new inode numbers. `before` and `now`: the number of chunks.
   Result<> renumber_chunks(const Node& node, uint64_t before, uint64_t now, bool wait);
   /// After a change of the shape.

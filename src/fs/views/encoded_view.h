@@ -36,7 +36,7 @@ class EncodedView {
   std::optional<uint64_t> passed_bytes(const Node& node, const ChunkPlace& chunk);
   /// Opens the file of the source that has the same bytes as a chunk's file; none if there is no such file.
   Result<std::optional<UniqueFd>> open_passed(const Node& node, const ChunkPlace& chunk);
-  // Of shards (ViewForm::shows_shards()). What was written in other views is stored first.
+  // Functions for shards (ViewForm::shows_shards()). What was written in other views is stored first.
 
   /// ENOENT.
   Result<struct stat> shard_attributes(const Node& node, const Variable& variable, uint64_t shard);

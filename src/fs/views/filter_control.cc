@@ -144,7 +144,7 @@ Result<> FilterControl::apply_rules(const ChunkPlace& chunk, const Cancelled& ca
 Result<> FilterControl::set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled) {
   CODECFS_ASSIGN(std::vector<FilterStage> chain, parse_spec(node.path, spec));
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
-  // The same pipeline stays, whatever its order.
+  // If the variable has these filters already, its pipeline stays, whatever its order.
   if (says_the_same(chain, view->facts->filters)) return keep_chain(node, cancelled);
   return set_chain(node, rules_.arranged(std::move(chain), *view->facts, node.path), cancelled);
 }
@@ -163,7 +163,7 @@ Result<> FilterControl::keep_chain(const Node& node, const Cancelled& cancelled)
   if (mount_.options.rules.empty() || mount_.tree.overlay.state_of(node).rule_applied) return {};
   mount_.tree.overlay.note_rule_applied(node);
   notifier_.metadata_changed(node);
-  return notifier_.chunks_stored_anew(node);
+  return notifier_.chunks_reencoded(node);
 }
 
 Result<> FilterControl::set_codecs(const Node& node, std::string_view json, const Cancelled& cancelled) {
@@ -186,11 +186,11 @@ Result<> FilterControl::encode_masked_chunks(const Node& node, const Cancelled& 
   CODECFS_ASSIGN(const WriteBack::Recoding recoding, mount_.chunks.write_back.begin_recoding(node.object, true));
   Progress progress;
   const Result<> done =
-      store_anew(node, turn, progress, cancelled, [&] { return source.encode_masked_chunks(node.object, progress); });
+      reencode(node, turn, progress, cancelled, [&] { return source.encode_masked_chunks(node.object, progress); });
   if (!done && done.error().code == EINTR)
     return fail(EINTR, "{}: cancelled; the chunks that were not reached are as before", node.path);
   CODECFS_TRY(done);
-  CODECFS_TRY(notifier_.chunks_stored_anew(node));
+  CODECFS_TRY(notifier_.chunks_reencoded(node));
   return mount_.chunks.write_back.commit();
 }
 
@@ -307,7 +307,7 @@ Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, cons
   const SharedLock layout(mount_.tree.layout);
   mount_.tree.overlay.change(node, [&](DirectoryState& state) { state.codecs = std::move(written); });
   notifier_.metadata_changed(node);
-  return notifier_.chunks_stored_anew(node);
+  return notifier_.chunks_reencoded(node);
 }
 
 Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled,
@@ -325,7 +325,7 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
     return fail(EAGAIN, "{}: has got another chain meanwhile", node.path);
   Progress progress;
   CODECFS_TRY(
-      store_anew(node, turn, progress, cancelled, [&] { return source.set_filters(node.object, chain, progress); }));
+      reencode(node, turn, progress, cancelled, [&] { return source.set_filters(node.object, chain, progress); }));
   const SharedLock layout(mount_.tree.layout);
   const bool was_written = mount_.tree.overlay.state_of(node).codecs.has_value();
   if (was_written) mount_.tree.overlay.change(node, [](DirectoryState& state) { state.codecs.reset(); });
@@ -338,8 +338,9 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
     ++mount_.stats.variables_recoded;
     log::info("{}: {} chunks are stored with {} now", node.path, progress.done.load(), trimmed(*after->codecs));
   }
-  // Also if only a rule or what a client wrote ends: until now the encoded view showed that pipeline.
-  if (is_changed || decides) CODECFS_TRY(notifier_.chunks_stored_anew(node));
+  // Chunks look different also if only a rule or what a client wrote ends: until now the encoded view showed that
+  // pipeline.
+  if (is_changed || decides) CODECFS_TRY(notifier_.chunks_reencoded(node));
   return mount_.chunks.write_back.commit();
 }
 
@@ -356,7 +357,7 @@ Result<> FilterControl::set_sharding(Ino directory, Variable wanted, const Cance
   CODECFS_ASSIGN(const VariableViewPtr before, mount_.dataset.variable(node.object));
   Progress progress;
   CODECFS_TRY(
-      store_anew(node, turn, progress, cancelled, [&] { return source.set_sharding(node.object, wanted, progress); }));
+      reencode(node, turn, progress, cancelled, [&] { return source.set_sharding(node.object, wanted, progress); }));
   const SharedLock layout(mount_.tree.layout);
   mount_.tree.overlay.note_rule_applied(node);
   notifier_.metadata_changed(node);
@@ -368,7 +369,7 @@ Result<> FilterControl::set_sharding(Ino directory, Variable wanted, const Cance
             now.shards ? print_json(now.shards->codecs) : trimmed(*after->codecs));
   // The numbers of the files mean others now.
   CODECFS_TRY(notifier_.renumber_chunks(node, before->facts->grid.count(), now.grid.count(), true));
-  CODECFS_TRY(notifier_.chunks_stored_anew(node));
+  CODECFS_TRY(notifier_.chunks_reencoded(node));
   return mount_.chunks.write_back.commit();
 }
 
@@ -381,9 +382,9 @@ Result<Recodings::Turn> FilterControl::begin_turn(const Node& node) {
   return turn;
 }
 
-/// Carries out a change that stores all chunks of a variable anew, with its progress. EINTR: cancelled.
-Result<> FilterControl::store_anew(const Node& node, Recodings::Turn& turn, Progress& progress,
-                                   const Cancelled& cancelled, const std::function<Result<>()>& change) {
+/// Carries out a change that re-encodes all chunks of a variable, with its progress. EINTR: cancelled.
+Result<> FilterControl::reencode(const Node& node, Recodings::Turn& turn, Progress& progress,
+                                 const Cancelled& cancelled, const std::function<Result<>()>& change) {
   ProgressReporter work(fmt::format("re-encoding {}", node.path), ProgressReporter::Unit::chunks);
   progress.cancelled = [&] {
     work.at(progress.done, progress.total);

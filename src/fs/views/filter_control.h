@@ -24,8 +24,8 @@ class FilterControl {
   /// memory leaves the rule to a later one if another variable is being re-encoded.
   Result<> apply_rules(const ChunkPlace& chunk, const Cancelled& cancelled);
 
-  // Re-encode a variable: one at a time, see RecodingPolicy. EINVAL and ENOENT for invalid pipelines, EINTR as above,
-  // and the errors of the source.
+  // Re-encode a variable: one at a time, see RecodingPolicy. EINVAL and ENOENT for invalid pipelines, EINTR as of
+  // apply_rules(), and the errors of the source.
   Result<> set_spec(const Node& node, std::string_view spec, const Cancelled& cancelled);
   /// Like set_spec() with a text of `_FilterStored`: its parameters are complete, and its order stays.
   Result<> set_stored(const Node& node, std::string_view spec, const Cancelled& cancelled);
@@ -63,8 +63,8 @@ class FilterControl {
   /// What setting the pipeline that a variable has already does: skipped filters are applied, and its rule ends.
   Result<> keep_chain(const Node& node, const Cancelled& cancelled);
   Result<Recodings::Turn> begin_turn(const Node& node);
-  Result<> store_anew(const Node& node, Recodings::Turn& turn, Progress& progress, const Cancelled& cancelled,
-                      const std::function<Result<>()>& change);
+  Result<> reencode(const Node& node, Recodings::Turn& turn, Progress& progress, const Cancelled& cancelled,
+                    const std::function<Result<>()>& change);
   /// The pipeline in a text of `_Codecs`, in either form, for the source of the node. `variable`: the one that gets it;
   /// null: any new one. EINVAL.
   Result<std::vector<FilterStage>> parse_codecs(const Node& node, std::string_view text, const Variable* variable);

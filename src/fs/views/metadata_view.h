@@ -31,7 +31,7 @@ class MetadataView {
   [[nodiscard]] bool has_control(FileKind file) const { return file != FileKind::references || references_.exists(); }
   /// ENOENT if the directory has no such file, or hides it.
   Result<struct stat> attributes(const Node& node, FileKind file);
-  /// The same for a lookup: where defers_size(), `st_size` is kUnknownSize.
+  /// As attributes(), for a lookup: where defers_size(), `st_size` is kUnknownSize.
   Result<struct stat> looked_up(const Node& node, FileKind file);
   static constexpr off_t kUnknownSize = -1;
   /// Whether the size of a file is told only when it is asked for: it takes the reading of other objects, and `rm -r`

@@ -9,7 +9,7 @@ namespace {
 constexpr uint64_t kWorthAThread = 32 << 10;
 constexpr uint64_t kPage = 4096;  // bytes; of larger pages the kernel takes what fills them
 
-/// Of a chunk that is a file of the source: makes the kernel read it. False if it is not.
+/// Makes the kernel read a chunk that is a file of the source. False if it is not.
 bool read_source_ahead(const PassableChunk& chunk) {
   if (!chunk.open_source) return false;
   const Result<std::optional<UniqueFd>> file = chunk.open_source();

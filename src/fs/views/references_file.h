@@ -21,7 +21,7 @@ class ReferencesFile {
   /// Makes the text, which may take seconds, unless another reader holds it. EBUSY while changes are not in the source,
   /// whose chunks are elsewhere then, or if it is changed meanwhile; the errors of MakeReferences.
   Result<Text> text();
-  /// Of the text that was made last, in bytes; 0 before. Making it would take too long for a stat.
+  /// The bytes of the text that was made last; 0 before. Making it would take too long for a stat.
   [[nodiscard]] uint64_t size() const { return size_; }
 
  private:

@@ -26,9 +26,9 @@ class XattrControl {
   XattrControl(MountContext& mount, MountRules& rules, ChangeNotifier& notifier, FilterControl& filters)
       : mount_(mount), rules_(rules), notifier_(notifier), filters_(filters) {}
 
-  /// If those of the source cannot be read, user._Error is the reason.
+  /// The extended attributes of an inode. If those of the source cannot be read, user._Error is the reason.
   Result<XattrView> all(Ino ino);
-  /// Those of XattrView::live alone, which do not wait for the source.
+  /// The attributes of XattrView::live alone, which do not wait for the source.
   Result<std::vector<Xattr>> live(Ino ino);
   /// Changes an attribute of a group or variable, or its filters. EOPNOTSUPP, EPERM, EROFS, EINVAL, and EINTR:
   /// cancelled, and nothing has changed.

@@ -77,10 +77,10 @@ TEST(ProgressReporter, WhoAsksIsToldOfAllThatGoesOn) {
     work.expect(200);
     EXPECT_EQ(ProgressReporter::under_way(), "writing a.zip: 0 %");
     std::thread([] {
-      ProgressReporter other("storing v anew");
-      EXPECT_EQ(ProgressReporter::under_way(), "writing a.zip: 0 %\nstoring v anew: begun");
+      ProgressReporter other("re-encoding v");
+      EXPECT_EQ(ProgressReporter::under_way(), "writing a.zip: 0 %\nre-encoding v: begun");
       other.at(1, 3);
-      EXPECT_EQ(ProgressReporter::under_way(), "writing a.zip: 0 %\nstoring v anew: 33 %");
+      EXPECT_EQ(ProgressReporter::under_way(), "writing a.zip: 0 %\nre-encoding v: 33 %");
     }).join();
     work.add(150);
     EXPECT_EQ(ProgressReporter::under_way(), "writing a.zip: 75 %");

@@ -297,7 +297,7 @@ Result<> make_copy(const Locked& locked, const File& to) {
   return check_copy(source, to);
 }
 
-/// The same in a child process, which may crash.
+/// Calls make_copy() in a child process, which may crash.
 Result<> make_copy_apart(const Locked& locked, const File& to, const std::function<bool()>& cancelled) {
   const Result<> made = run_apart([&] { return make_copy(locked, to); }, cancelled);
   if (made) return {};

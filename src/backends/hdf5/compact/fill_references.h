@@ -20,8 +20,8 @@ namespace codecfs::hdf5 {
 /// A fill value of a type with references.
 class FillWithReferences {
  public:
-  /// Of creation properties of a dataset of this type; null if there is none, its type has no references, or all of it
-  /// is zeros. EIO; EOPNOTSUPP as of ValueLayout::of().
+  /// The fill value in creation properties of a dataset of this type; null if there is none, its type has no
+  /// references, or all of it is zeros. EIO; EOPNOTSUPP as of ValueLayout::of().
   static Result<std::unique_ptr<FillWithReferences>> read(hid_t properties, hid_t type);
 
   [[nodiscard]] hid_t type() const { return type_.get(); }

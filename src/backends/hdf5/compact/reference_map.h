@@ -28,7 +28,7 @@ class ReferenceMap {
   /// EOPNOTSUPP: the target of a reference was not copied, because it has been removed.
   Result<> translate(const ValueLayout& layout, MutableBytes values) const;
 
-  /// The addresses of the objects to which `values`, of the one file, refer. EOPNOTSUPP as above.
+  /// The addresses of the objects to which `values`, of the one file, refer. EOPNOTSUPP as of translate().
   Result<std::vector<uint64_t>> targets(const ValueLayout& layout, MutableBytes values) const;
 
  private:

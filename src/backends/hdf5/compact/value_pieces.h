@@ -82,7 +82,7 @@ Result<> in_pieces_of(hid_t space, size_t element_bytes, std::span<const hsize_t
   return {};
 }
 
-/// The same for a dataset's whole dataspace.
+/// As in_pieces_of(), for a dataset's whole dataspace.
 template <class Function>
 Result<> in_pieces(hid_t space, size_t element_bytes, const Function& use) {
   const hssize_t elements = H5Sget_simple_extent_npoints(space);

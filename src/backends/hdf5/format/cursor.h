@@ -38,7 +38,7 @@ struct Cursor {
     skip(size);
     return failed ? Bytes() : bytes.subspan(begin, static_cast<size_t>(size));
   }
-  [[nodiscard]] Bytes rest() const { return bytes.subspan(std::min(at, bytes.size())); }
+  [[nodiscard]] Bytes remaining() const { return bytes.subspan(std::min(at, bytes.size())); }
 };
 
 /// Whether the bytes begin with a signature of four letters.

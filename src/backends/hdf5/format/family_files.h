@@ -24,7 +24,7 @@ class FamilyFiles {
   [[nodiscard]] uint64_t size() const { return size_; }
   /// The number of members.
   [[nodiscard]] size_t count() const { return others_.size() + 1; }
-  /// Their path with a printf pattern for the number, as the tools of HDF5 expect it.
+  /// The path of the members with a printf pattern for the number, as the tools of HDF5 expect it.
   [[nodiscard]] const std::string& pattern() const { return pattern_; }
   /// Reads up to to.size() bytes, fewer at the end of the file or of a truncated member. EIO.
   Result<size_t> read(const File& first, uint64_t offset, MutableBytes to) const;

@@ -20,7 +20,7 @@ constexpr uint64_t kMaxWithIndexes = uint64_t{192} << 20;
 constexpr uint64_t kMaxOfPart = uint64_t{1} << 20;  // bytes
 constexpr uint64_t kHeader = 1024;                  // bytes that are requested of an object header
 constexpr uint64_t kGroupNode = 24 + 32 * 16 + 8;   // bytes, with the default number of entries
-constexpr uint64_t kSymbolNode = 8 + 8 * 40;        // the same
+constexpr uint64_t kSymbolNode = 8 + 8 * 40;        // bytes, with the default number of symbols
 constexpr uint64_t kOldChunkNodes = 64;             // entries of a node, by default
 constexpr unsigned kMaxDepth = 4;
 
@@ -150,14 +150,14 @@ void StructureHints::parse_header(Bytes bytes) {
     if ((flags & 0x10) != 0) in.skip(4);
     const uint64_t size = in.number(size_t{1} << (flags & 3));
     if (in.failed) return;
-    return parse_messages(in.rest().first(std::min<uint64_t>(size, in.rest().size())), flags);
+    return parse_messages(in.remaining().first(std::min<uint64_t>(size, in.remaining().size())), flags);
   }
   if (in.number(1) != 1) return;
   in.skip(7);  // 1 reserved, 2 messages, 4 references
   const uint64_t size = in.number(4);
   in.skip(4);
   if (in.failed) return;
-  parse_messages(in.rest().first(std::min<uint64_t>(size, in.rest().size())), kOldHeader);
+  parse_messages(in.remaining().first(std::min<uint64_t>(size, in.remaining().size())), kOldHeader);
 }
 
 void StructureHints::parse_messages(Bytes bytes, uint64_t context) {
@@ -169,9 +169,9 @@ void StructureHints::parse_messages(Bytes bytes, uint64_t context) {
     const uint64_t flags = in.number(1);
     if (is_old) in.skip(3);
     if (!is_old && (context & 4) != 0) in.skip(2);
-    if (in.failed || size > in.rest().size()) return;
+    if (in.failed || size > in.remaining().size()) return;
     constexpr uint64_t kShared = 2;
-    if ((flags & kShared) == 0) parse_message(static_cast<unsigned>(type), in.rest().first(size), context);
+    if ((flags & kShared) == 0) parse_message(static_cast<unsigned>(type), in.remaining().first(size), context);
     in.skip(size);
   }
 }
@@ -314,7 +314,7 @@ void StructureHints::parse_direct_block(const Part& part, Bytes bytes) {
   Cursor in{bytes.first(std::min<uint64_t>(part.size, bytes.size()))};
   in.skip(5 + 8 + heap->second.offset_bytes + (heap->second.has_checksums ? 4 : 0));
   // Its objects are links, one after the other, with gaps where some were removed.
-  while (!in.failed && !in.rest().empty()) in.skip(std::max<size_t>(parse_link(in.rest()), 1));
+  while (!in.failed && !in.remaining().empty()) in.skip(std::max<size_t>(parse_link(in.remaining()), 1));
 }
 
 void StructureHints::parse_indirect_block(const Part& part, Bytes bytes) {

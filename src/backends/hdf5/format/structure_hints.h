@@ -42,7 +42,7 @@ class StructureHints {
         0;  // continuation: flags of its header, or kOldHeader; of heaps and trees: address of the header
     bool has_links = false;  // fractal heap: of a group's links
     uint8_t depth = 0;       // of a node of a tree of version 2
-    uint16_t records = 0;    // the same
+    uint16_t records = 0;    // in a node of a tree of version 2
     bool is_parsed = false;
     bool has_more = false;  // its children were not followed
   };
@@ -87,7 +87,7 @@ class StructureHints {
   uint64_t total_ CODECFS_GUARDED_BY(mutex_) = 0;              // bytes returned so far
   std::map<uint64_t, Part> parts_ CODECFS_GUARDED_BY(mutex_);  // by offset in the file
   std::map<uint64_t, Heap> heaps_ CODECFS_GUARDED_BY(mutex_);  // by the address of the header
-  std::map<uint64_t, Tree> trees_ CODECFS_GUARDED_BY(mutex_);  // the same
+  std::map<uint64_t, Tree> trees_ CODECFS_GUARDED_BY(mutex_);  // by the address of the header
   std::vector<uint64_t> added_ CODECFS_GUARDED_BY(mutex_);     // offsets, since note() began
 };
 

@@ -18,7 +18,7 @@ struct DriverInfo {
   enum class Driver { other, family, multi };  // multi: also split
   Driver driver = Driver::other;
   uint64_t file_bytes = 0;    // the size of the whole file, as the superblock states it
-  uint64_t base = 0;          // likewise what all addresses begin at
+  uint64_t base = 0;          // where all addresses begin, as the superblock states it
   uint64_t member_bytes = 0;  // family: the size of each member but the last
 };
 /// None if the superblock cannot be read.
@@ -28,7 +28,7 @@ std::optional<DriverInfo> driver_info(int fd);
 /// flags cleared and a new checksum; none for every other file.
 std::optional<std::vector<std::byte>> unmarked_superblock(int fd, uint64_t address);
 
-/// The same for bytes that are about to be written: clears the flags if `block` is such a superblock.
+/// As unmarked_superblock(), for bytes that are about to be written: clears the flags if `block` is such a superblock.
 void clear_marks(std::span<std::byte> block);
 
 /// Bob Jenkins' lookup3 hash, HDF5's metadata checksum.

@@ -39,7 +39,7 @@ class AccessRecorder {
     if (known != damaged_.end()) return std::unexpected(known->second);
     return looks_ahead_ ? look_ahead(address) : Result<>();
   }
-  /// Its attributes. object() must be called before it is accessed otherwise.
+  /// The attributes of the object at this address. object() must be called before they are accessed otherwise.
   [[nodiscard]] Result<> attributes(uint64_t address) const { return object(attributes_of_object(address)); }
   /// kNewerFormat if a newer HDF5 wrote it: to be asked where libhdf5 has failed.
   [[nodiscard]] Result<> check_version(uint64_t address) const;

@@ -77,7 +77,7 @@ constexpr std::array<H5Z_func_t, kSlots> kFunctions = functions_of(std::make_ind
 
 Result<> register_with_library(const filters::Filter& filter) {
   const auto slot = std::ranges::find_if(slots(), [&](const Slot& s) { return s.id == filter.id || s.id == 0; });
-  if (slot == slots().end()) return fail(EOPNOTSUPP, "libhdf5 was lent {} filters already", kSlots);
+  if (slot == slots().end()) return fail(EOPNOTSUPP, "libhdf5 has {} filters of codecfs already", kSlots);
   if (slot->id == filter.id) return {};
   slot->name = filter.name;
   H5Z_class2_t registration{};

@@ -25,9 +25,9 @@ Result<std::vector<FilterStage>> complete_chain(std::span<const FilterStage> cha
 /// Registers the filter with libhdf5 if it is not. Under a LibraryLock. ENOENT.
 Result<> make_available(const FilterStage& stage);
 
-/// The same for all filters that H5Dread and H5Dwrite of this variable may need; libhdf5's error names a filter that is
-/// missing. For virtual datasets registers all known filters, because the filters of their sources are not known. Must
-/// not be called under a LibraryRead.
+/// As make_available(), for all filters that H5Dread and H5Dwrite of this variable may need; libhdf5's error names a
+/// filter that is missing. For virtual datasets registers all known filters, because the filters of their sources are
+/// not known. Must not be called under a LibraryRead.
 void register_temporarily(const Variable& variable);
 
 /// Appends a completed pipeline to a dataset creation property list. Call it and the following H5Dcreate under a

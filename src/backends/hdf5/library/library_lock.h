@@ -16,7 +16,7 @@ namespace codecfs::hdf5 {
 
 class LibraryLock {
  public:
-  /// Also disables libhdf5's printing of error stacks, once per thread.
+  /// Takes the lock, and disables libhdf5's printing of error stacks, once per thread.
   LibraryLock();
 
  private:

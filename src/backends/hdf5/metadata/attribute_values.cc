@@ -351,15 +351,15 @@ struct AttributeCollector {
   void add(hid_t holder, const char* name) {
     if (is_hidden_attribute(name, rules)) return;
     const Handle attribute(H5Aopen(holder, name, H5P_DEFAULT));
-    if (!attribute) return leave_out(name, fail_library(EIO, "cannot be opened").error());
+    if (!attribute) return omit(name, fail_library(EIO, "cannot be opened").error());
     const AttributeReader reader(attribute.get());
     auto value = reader.value(rules.netcdf);
-    if (!value) return leave_out(name, value.error());
+    if (!value) return omit(name, value.error());
     extend(attribute.get());
     const bool tells_dimensions =
         !rules.group && std::ranges::find(kDimensionReferences, std::string_view(name)) != kDimensionReferences.end();
     if (!*value && tells_dimensions) return;  // they are shown by their names
-    if (!*value) return leave_out(name, {EOPNOTSUPP, "its type, a reference, has no form in Zarr"});
+    if (!*value) return omit(name, {EOPNOTSUPP, "its type, a reference, has no form in Zarr"});
     if (!rules.group && std::string_view(name) == "CLASS" && **value == kScaleClass) return;
     std::string type = reader.nczarr_type(**value);
     std::string shown = escape_attribute_name(name);
@@ -371,7 +371,7 @@ struct AttributeCollector {
     attributes.push_back({std::move(shown), std::move(**value), std::move(type), std::move(stored_type)});
   }
 
-  void leave_out(const char* name, Error error) const {
+  void omit(const char* name, Error error) const {
     if (error.code == EOPNOTSUPP)
       log::debug("{}: attribute \"{}\" is left out: {}", object, name, error.reason);
     else

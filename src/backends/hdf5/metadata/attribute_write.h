@@ -37,7 +37,8 @@ class AttributeChange {
   /// object.
   static Result<AttributeChange> prepare(hid_t holder, const AttributeRules& rules, std::string_view object,
                                          std::span<const Attribute> set, std::span<const std::string> remove);
-  /// Also writes a single element of this type, whose bytes are equal in memory and in the file (for text: a char*).
+  /// Adds an attribute to what prepare() was given: a single element of this type, whose bytes are equal in memory and
+  /// in the file (for text: a char*).
   Result<> add_element(std::string_view name, hid_t type, std::vector<std::byte> element, std::string text = {});
 
   [[nodiscard]] bool empty() const { return values_.empty() && removed_.empty(); }

@@ -295,7 +295,7 @@ Result<> DimensionWriter::attach_scale(const Plan& plan, size_t d, hid_t group, 
 Result<Handle> DimensionWriter::new_dimension(const Plan& plan, const Plan::Dimension& wanted, hid_t group,
                                               std::string& link) {
   CODECFS_ASSIGN(auto there, scale_in(group, wanted.name));
-  // The same name occurred before in the list and was created then.
+  // A name that occurs twice in the list was created at its first place.
   if (there && there->extent.length == wanted.extent.length) return std::move(there->dataset);
   std::vector<int> number;
   if (there || link_exists(group, wanted.name)) dimensions_.forget();  // links are removed or renamed

@@ -54,7 +54,7 @@ class DimensionWriter {
 
   /// Whether the dataset is the scale of a dimension of another dataset.
   bool is_used(hid_t dataset);
-  /// Those datasets, by address.
+  /// The datasets of which this one is the scale of a dimension, by address.
   [[nodiscard]] std::vector<uint64_t> users(hid_t dataset) const { return scale_users(file_, dataset); }
   /// Must be called before a dataset is removed: replaces it by a dimension without variable if it is a scale in use,
   /// and removes it from the lists of its own scales. `group` is the result of ObjectTree::open_with_path(). Returns

@@ -92,8 +92,8 @@ class Dimensions {
     forget_numbering();
     members_.clear();
   }
-  /// The same where no dimension or scale was added, moved or removed, and no link but one to a new variable or group,
-  /// or where note_scale() or note_removal() tell of it.
+  /// As forget(), where no dimension or scale was added, moved or removed, and no link but one to a new variable or
+  /// group, or where note_scale() or note_removal() tell of it.
   void forget_numbering() {
     numbering_.reset();
     // All else does not change, whatever objects there are.

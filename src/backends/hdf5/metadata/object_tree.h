@@ -63,7 +63,7 @@ class ObjectTree {
     bool has_name = false;  // an attribute "NAME"
   };
   using OutlineOf = std::function<std::optional<Outline>(uint64_t address)>;
-  /// Both of the above. `outline_of` may be empty.
+  /// What list() and unreadable_members() return. `outline_of` may be empty.
   Result<Members> overview(ObjectId group, const OutlineOf& outline_of);
   /// Source::link_notes().
   Result<std::vector<Attribute>> link_notes(ObjectId group);
@@ -82,7 +82,7 @@ class ObjectTree {
 
   /// Opens an object by its address, without resolving a path. ENOENT for an invalid number or a removed object.
   [[nodiscard]] Result<Handle> open(ObjectId object) const;
-  /// The same; ENOTDIR for a variable.
+  /// As open(), for a group; ENOTDIR for a variable.
   [[nodiscard]] Result<Handle> open_group(ObjectId group) const;
   /// Opens a group by its path, as H5Lmove (1.10) requires: it crashes if libhdf5 does not know the path of a group.
   [[nodiscard]] Result<Handle> open_with_path(ObjectId group) const;

@@ -21,7 +21,7 @@ struct StoredShape {
   std::vector<uint64_t> chunk;                // in elements; of chunked storage
 };
 
-/// Of the elements, as MappedType has it.
+/// What is stored of each element, as MappedType has it.
 struct StoredElement {
   const std::vector<uint64_t>& shape;  // the dimensions of an array type
   bool is_text = false;                // strings of variable length

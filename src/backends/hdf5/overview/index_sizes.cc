@@ -26,7 +26,7 @@ uint64_t field_bytes(uint64_t number) { return (static_cast<uint64_t>(std::bit_w
 
 }  // namespace
 
-/// Of an old B-tree: its chunk's bytes and coordinates.
+/// A key of an old B-tree: its chunk's bytes and coordinates.
 struct IndexSizes::Key {
   uint64_t bytes = 0;
   uint32_t mask = 0;
@@ -189,7 +189,7 @@ bool IndexSizes::implicit() {
   return true;
 }
 
-/// Of the size of a filtered chunk in its index.
+/// How many bytes the size of a filtered chunk takes in its index.
 uint64_t IndexSizes::size_bytes() const {
   if (dataset_->layout.has_wide_sizes) return 8;
   const uint64_t bits = static_cast<uint64_t>(std::bit_width(chunk_bytes_)) - 1;
@@ -328,7 +328,7 @@ bool IndexSizes::extensible_array() {
   return add_elements(elements, known, slowest);
 }
 
-/// Of a B-tree of version 2.
+/// What is known of a B-tree of version 2.
 struct IndexSizes::Tree {
   uint64_t kind = 0;
   uint64_t node_bytes = 0;

@@ -22,7 +22,7 @@ size_t padded_to_8(size_t size) { return (size + 7) / 8 * 8; }
 
 /// A name that ends with a NUL, which is skipped too, with its padding.
 bool skip_name(Cursor& in, bool is_padded) {
-  const Bytes rest = in.rest();
+  const Bytes rest = in.remaining();
   const auto end = std::ranges::find(rest, std::byte{0});
   if (end == rest.end()) return false;
   const auto size = static_cast<size_t>(end - rest.begin()) + 1;
@@ -244,8 +244,8 @@ std::optional<LayoutMessage> parse_layout(Bytes bytes) {
           }
           break;
         case LayoutMessage::Index::fixed_array: layout.page_bits = in.number(1); break;
-        case LayoutMessage::Index::extensible_array: in.skip(5); break;  // its header has them, too
-        case LayoutMessage::Index::tree: in.skip(6); break;              // the same
+        case LayoutMessage::Index::extensible_array: in.skip(5); break;  // the header of the index has them, too
+        case LayoutMessage::Index::tree: in.skip(6); break;              // as for extensible_array
         default: break;
       }
       layout.address = in.address();

@@ -170,7 +170,7 @@ std::optional<std::string> Search::in_mappings(Bytes block) const {
   if (version > 0) return std::nullopt;
   const uint64_t count = length_in(in);
   const auto skip_text = [&] {
-    const Bytes rest = in.rest();
+    const Bytes rest = in.remaining();
     in.skip(static_cast<uint64_t>(std::ranges::find(rest, std::byte{0}) - rest.begin()) + 1);
   };
   for (uint64_t i = 0; i < 2 * count && !in.failed; ++i) {  // the selections of the source and of the dataset

@@ -23,7 +23,7 @@ using ReadFile = std::function<Result<size_t>(uint64_t offset, MutableBytes to)>
 /// found in indexes of shared messages. `has_failed`: libhdf5 has failed on it. Only then attributes outside of the
 /// object header are looked for, as a heap may still have some that were removed.
 std::optional<std::string> find_newer_form(const ReadFile& read, uint64_t address, bool has_failed = true);
-/// The same of the superblock.
+/// Why libhdf5 cannot read the superblock, if a newer HDF5 wrote it.
 std::optional<std::string> find_newer_superblock(const ReadFile& read);
 
 }  // namespace codecfs::hdf5

@@ -46,10 +46,10 @@ class Recoding {
   /// Checks everything that does not require reading chunks, acquires the right to write, and creates the second
   /// dataset. False if there is nothing to do. Errors of Source::set_filters().
   Result<bool> prepare(std::span<const FilterStage> chain);
-  /// The same for moving chunks without re-encoding them.
+  /// As prepare(), for moving chunks without re-encoding them.
   Result<> prepare_packing();
-  /// For encoding chunks again of which filters were skipped, with the pipeline that is there: copy() replaces each in
-  /// its place, and no exchange() follows. False if only libhdf5 encodes them.
+  /// As prepare(), for encoding chunks again of which filters were skipped, with the pipeline that is there: copy()
+  /// replaces each in its place, and no exchange() follows. False if only libhdf5 encodes them.
   Result<bool> prepare_masked();
   /// After exchange(), under the same LibraryLock: whether the file has grown, and the new chunks fit into the free
   /// block.

@@ -72,7 +72,7 @@ class ChunkLayout {
 /// A number of encoded bytes that no filter exceeds for a chunk; a damaged index may contain any size. `pipeline`: null
 /// if a filter is missing.
 inline uint64_t most_encoded_bytes(uint64_t chunk_bytes, const filters::Pipeline* pipeline) {
-  if (pipeline == nullptr || pipeline->has_plugin()) return filters::most_of_plugin(chunk_bytes);
+  if (pipeline == nullptr || pipeline->has_plugin()) return filters::max_of_plugin(chunk_bytes);
   return 2 * chunk_bytes + (uint64_t{64} << 10);
 }
 

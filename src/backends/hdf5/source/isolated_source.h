@@ -41,7 +41,7 @@ class IsolatedSource : public Source {
   struct ManyChunks {
     std::vector<uint64_t> numbers;
     std::vector<uint64_t> sizes;
-    // Of encoded ones; otherwise there are no masks.
+    // The pipeline and the masks of encoded chunks; other chunks have no masks.
     std::vector<FilterStage> chain;
     std::vector<uint32_t> filter_masks;
   };

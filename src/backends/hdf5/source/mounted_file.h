@@ -20,8 +20,8 @@ struct MountedFile {
 
   /// Opens the file once. `io` must outlive this object. The errors of open_hdf5().
   Result<> open(const std::string& path, bool may_write, FileIo& io);
-  /// The same in a process that another one continues. `journal`: see NodeJournal; SharedState and the recorder are set
-  /// before.
+  /// As open(), in a process that another one continues. `journal`: see NodeJournal; SharedState and the recorder are
+  /// set before.
   Result<> resume(const std::string& path, bool may_write, UniqueFd journal, FileIo& io);
   /// Closes the file after a last commit: in libhdf5, which writes more metadata that is part of the state that other
   /// programs must find, and its log. No object of it may be in use. `committed`: the result of that commit.

@@ -42,7 +42,7 @@ void keep_index_in_memory(hid_t access) {
 // Each seal makes libhdf5 look at everything in its cache. Where that is objects, of some hundred bytes each, it keeps
 // only some thousand of them, so that this takes no longer the more there are.
 void keep_few_objects_in_memory(hid_t file) {
-  constexpr int kMost = 4096;
+  constexpr int kMaxObjects = 4096;
   constexpr size_t kSmall = 1024;  // bytes; nodes of indexes are larger
   constexpr size_t kLeast = size_t{1} << 20;
   size_t bytes = 0;
@@ -51,11 +51,11 @@ void keep_few_objects_in_memory(hid_t file) {
   config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
   if (H5Fget_mdc_size(file, nullptr, nullptr, &bytes, &count) < 0 || count < 1) return;
   const size_t each = bytes / static_cast<size_t>(count);
-  if (each < kSmall && count < kMost / 2) return;
-  const size_t wanted = each >= kSmall ? kMetadataCache : std::max(kMost * each, kLeast);
+  if (each < kSmall && count < kMaxObjects / 2) return;
+  const size_t wanted = each >= kSmall ? kMetadataCache : std::max(kMaxObjects * each, kLeast);
   if (H5Fget_mdc_config(file, &config) < 0) return;
   const bool is_near = config.max_size / 2 <= wanted && wanted <= config.max_size;  // each change of it has a cost
-  if (is_near && (count <= 2 * kMost || wanted == kMetadataCache)) return;
+  if (is_near && (count <= 2 * kMaxObjects || wanted == kMetadataCache)) return;
   config.max_size = wanted;
   config.set_initial_size = true;
   config.initial_size = wanted == kMetadataCache ? wanted / 4 : wanted;

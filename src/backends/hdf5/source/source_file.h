@@ -46,8 +46,8 @@ struct SourceFile {
 
   /// Opens the file in libhdf5 (H5F_ACC_RDWR or H5F_ACC_RDONLY). Under the LibraryLock. EIO with libhdf5's reason.
   Result<Handle> open_in_library(unsigned flags) const;
-  /// The same, stored in `file`: for writing unless it is `not_writable`. If libhdf5 refuses writing, sets
-  /// `not_writable` and opens for reading. EIO.
+  /// Opens the file in libhdf5 as open_in_library() does, and stores it in `file`: for writing unless it is
+  /// `not_writable`. If libhdf5 refuses writing, sets `not_writable` and opens for reading. EIO.
   Result<> open_as_allowed();
   /// Closes the file in libhdf5, which writes its cached state into `bytes`; all identifiers of the file's objects
   /// become invalid. Under the LibraryLock. EIO if an identifier cannot be closed; ENOSPC.
@@ -83,10 +83,10 @@ struct SourceFile {
   /// ENOSPC. With one argument, both are equal.
   Result<> allow_change(uint64_t both) { return allow_change(both, both); }
   Result<> allow_change(uint64_t bytes, uint64_t growth);
-  /// The same for a change that may fail, because libhdf5 runs filters or allocates much: seals the previous changes
-  /// first, so that a failure rolls back this change alone (but for changes in bulk, which are lost together). It waits
-  /// for the disk only if the log is long: call commit_before_risk() before, without the LibraryLock, where that is
-  /// likely.
+  /// As allow_change(), for a change that may fail, because libhdf5 runs filters or allocates much: seals the previous
+  /// changes first, so that a failure rolls back this change alone (but for changes in bulk, which are lost together).
+  /// It waits for the disk only if the log is long: call commit_before_risk() before, without the LibraryLock, where
+  /// that is likely.
   Result<> allow_risky_change(uint64_t bytes, uint64_t growth);
   Result<> commit_before_risk() { return is_bulk ? Result<>() : commit(); }
   /// Must be called if libhdf5 fails during a change, because its cached state must not be committed. Rolls back to the
@@ -97,14 +97,14 @@ struct SourceFile {
   /// Ends a transaction in the log with all changes so far: a failure rolls back later changes alone. Durable after the
   /// next commit. Under the LibraryLock.
   Result<> seal();
-  /// The same, at the end of a change that is reported as successful: a process that opens the file after this one was
+  /// As seal(), at the end of a change that is reported as successful: a process that opens the file after this one was
   /// killed finds it.
   Result<> seal_change();
   /// Makes all previous changes durable. Must be called without the LibraryLock and without a ChangeTurn. While the log
   /// is synced, chunks can be located and written. A log that has become long is then brought into the source;
   /// meanwhile chunks can be located and read, and changes wait.
   Result<> commit();
-  /// The same for a caller that must hold the LibraryLock throughout.
+  /// As commit(), for a caller that must hold the LibraryLock throughout.
   Result<> commit_locked();
   /// Writes all committed changes from the log into the source. Under the LibraryLock.
   Result<> checkpoint();
@@ -125,7 +125,8 @@ struct SourceFile {
   /// close_in_library(), but keeps the writes in memory.
   Result<> close_and_hold();
   [[nodiscard]] bool has_long_log() const;
-  /// Of a checkpoint of a long log: lack of space is no error of the commit, which is durable in the log.
+  /// The result of a checkpoint of a long log for its commit: lack of space is no error of the commit, which is durable
+  /// in the log.
   Result<> forgive_lack_of_space(Result<> checkpointed) const;
 
   /// Shared: a change is under way; exclusive: a checkpoint without the LibraryLock. See ChangeTurn.

@@ -32,7 +32,7 @@ Result<std::string> mapped_text(ssize_t (*get)(hid_t, size_t, char*, size_t), hi
   return text;
 }
 
-/// As libhdf5 searches them.
+/// The paths at which libhdf5 searches a file of this name, in its order.
 std::vector<std::string> candidates(const SourceFile& file, const std::string& name) {
   const std::string last = name.substr(name.rfind('/') + 1);
   if (name.starts_with('/')) return {name, file.directory + "/" + last};

@@ -28,11 +28,11 @@ class WithoutLogs {
     return std::ranges::find(states_, state) != states_.end();
   }
   void add(const DirectoryState& state) {
-    constexpr size_t kMost = 16;
+    constexpr size_t kMaxStates = 16;
     const LockGuard lock(mutex_);
     if (std::ranges::find(states_, state) != states_.end()) return;
     states_.push_back(state);
-    if (states_.size() > kMost) states_.pop_front();
+    if (states_.size() > kMaxStates) states_.pop_front();
   }
 
  private:

@@ -214,7 +214,7 @@ class LoggedFile {
   std::string name_;                      // of the source in it; only relocate_log() changes both
   const File source_;                     // for reading; has the shared lock
   std::optional<FamilyFiles> family_;     // never changes after open()
-  std::shared_ptr<FetchedFile> fetched_;  // the same; null for local files
+  std::shared_ptr<FetchedFile> fetched_;  // never changes after open(); null for local files
   File writable_;                         // for writing; has the exclusive lock
   SourceIdentity identity_;               // of the source when it was opened or the last log was finished
   std::optional<CommittedLog> old_log_;   // found at open(), visible until begin_writing()
@@ -247,7 +247,7 @@ class LoggedFile {
 
 /// Describes the log of a source without changing anything. Errors of LoggedFile::open().
 Result<LoggedFile::Recovery> check_log(const std::string& path);
-/// The same, and copies the commits to the source and removes the log. May be interrupted and repeated.
+/// As check_log(), and copies the commits to the source and removes the log. May be interrupted and repeated.
 Result<LoggedFile::Recovery> recover_log(const std::string& path, FileIo& io = real_file_io());
 
 }  // namespace codecfs::hdf5

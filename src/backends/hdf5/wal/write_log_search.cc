@@ -116,8 +116,9 @@ class Search {
     return header && header->id == mark_->id;
   }
 
-  /// Of a log without commits that the mark names: either it never had any, or a checkpoint has brought them into the
-  /// file for which the log was made. A copy of that file may have been made meanwhile, with a part of them. EUCLEAN.
+  /// Checks a log without commits that the mark names: either it never had any, or a checkpoint has brought them into
+  /// the file for which the log was made. A copy of that file may have been made meanwhile, with a part of them.
+  /// EUCLEAN.
   [[nodiscard]] Result<> check_copy(const File& directory, const std::string& name) const {
     const std::optional<LogHeader> header = mark_ ? read_log_header(directory, name) : std::nullopt;
     if (!header || header->version < 2) return {};

@@ -20,7 +20,7 @@ struct ArrayTexts {
   std::string zarray;
   std::optional<std::string> zattrs;
   std::optional<std::string> nczvar = {};   // .nczvar or .nczarray, the object of NCZarr 4.8.0
-  std::optional<std::string> nczattr = {};  // .nczattr, likewise
+  std::optional<std::string> nczattr = {};  // .nczattr, of NCZarr 4.8.0
 };
 
 struct Array {

@@ -37,7 +37,7 @@ Result<Json> parse_file(const char* file, const std::optional<std::string>& text
 
 Result<Json> parse_zattrs(const std::optional<std::string>& zattrs) { return parse_file(".zattrs", zattrs); }
 
-/// The same for codecs, ignoring the order of members.
+/// Whether two codecs are equal, ignoring the order of members.
 bool is_same_codec(const Json& one, const Json& other) {
   if (!one.is_object() || !other.is_object() || one.size() != other.size()) return prints_same(one, other);
   return std::ranges::all_of(one.items(), [&](const auto& member) {

@@ -40,7 +40,8 @@ struct NewArray {
 Result<NewArray> print_array(const Variable& variable);
 /// The .zattrs of a new array. EINVAL, EPERM.
 Result<Json> print_attributes(const Variable& variable);
-/// The same in netCDF-C's form; its dimensions must be defined at these paths. Requires check_nczarr().
+/// The files of a new array in netCDF-C's form, made of those of print_array(); its dimensions must be defined at these
+/// paths. Requires check_nczarr().
 Result<NewArray> as_nczarr(NewArray files, const Variable& variable, NczarrForm form,
                            std::span<const std::string> references);
 

@@ -17,7 +17,7 @@ class RectilinearGrid {
  public:
   /// A grid with a longer list, of all axes together and with repetitions, is refused.
   static constexpr size_t kMaxEdges = size_t{1} << 17;
-  /// So is one with more stored chunks in a presented one, or the other way round.
+  /// A grid with more stored chunks in a presented one, or the other way round, is refused.
   static constexpr uint64_t kMaxOverlaps = uint64_t{1} << 16;
 
   /// `chunk_shapes`: of the grid's configuration; `shape`: of the array. EINVAL if they are malformed or do not cover

@@ -34,7 +34,8 @@ Json list_of(std::span<const uint64_t> lengths) {
   return list;
 }
 
-/// As xarray reads the attribute _FillValue of floats: the inverse of what parse_zarr3_array() decodes.
+/// The attribute as it is stored; _FillValue of floats as xarray reads it: the inverse of what parse_zarr3_array()
+/// decodes.
 Json stored_attribute(const Attribute& attribute, const DataType* type) {
   const bool is_encoded = attribute.name == kFillAttribute && type != nullptr &&
                           (type->kind == TypeKind::floating || type->kind == TypeKind::complex);

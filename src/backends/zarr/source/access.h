@@ -49,7 +49,7 @@ struct Modes {
   mode_t file;
 };
 
-/// Those of the group itself. ENOENT.
+/// The permissions of the group itself. ENOENT.
 Result<Modes> modes_for_members(const Hierarchy& hierarchy, const std::string& group);
 
 }  // namespace codecfs::zarr

@@ -78,7 +78,7 @@ Result<std::vector<uint64_t>> stored_chunks_of(OpenStore& store, const OpenArray
   return fail(ENOMEM, "{}: no memory to list its chunks", array.key);
 }
 
-/// Of a chunk that was found absent.
+/// For a chunk that was found absent: checks that it may be.
 Result<> ChunkFileReader::check_absence(const OpenArray& array, uint64_t number) const {
   const Array& facts = array.array;
   std::string key;  // those of an irregular grid are in several files

@@ -33,7 +33,7 @@ class Hierarchy {
   /// The kind of a directory; none if it is neither group nor array. A directory that is both counts as an array; one
   /// without metadata is an implicit group if there are groups or arrays below it.
   Result<std::optional<EntryKind>> kind_of(const std::string& key) const;
-  /// The same without implicit groups.
+  /// As kind_of(), without implicit groups.
   Result<std::optional<EntryKind>> explicit_kind_of(const std::string& key) const;
   /// Calls visit(name, kind) for every group and array in a group, in no particular order, until it returns false. What
   /// skips(name) is true for is not looked at.
@@ -47,7 +47,7 @@ class Hierarchy {
   Result<std::optional<Member>> find(const std::string& group, std::string_view entry) const;
   /// The directory name for a new member with that entry name. EINVAL.
   static Result<std::string> new_name(const std::string& group, std::string_view entry);
-  /// The same, but EEXIST if it exists.
+  /// As new_name(), but EEXIST if the group has such a member.
   Result<std::string> free_name(const std::string& group, std::string_view entry) const;
 
   /// Whether the directory of a key in `group` is, through a link, the group itself or one of its ancestors, so that a

@@ -39,7 +39,7 @@ struct NczarrEdit {
 
 struct NczarrPlan {
   std::vector<NczarrEdit> before;  // to be written durably in this order before the change itself
-  std::vector<NczarrEdit> after;   // likewise after it
+  std::vector<NczarrEdit> after;   // to be written durably in this order after it
 };
 
 /// The files of a new group, and the plan, which is empty if the parent group has no lists.
@@ -49,8 +49,9 @@ struct NczarrNewGroup {
 };
 Result<NczarrNewGroup> nczarr_new_group(const Hierarchy& hierarchy, const std::string& parent, const std::string& name);
 
-/// The same for an array; `files` must be those of a plain Zarr array. It may replace a group of that name. EINVAL if a
-/// dimension of the array's group has this name, another length, and is used by other arrays.
+/// The files of a new array, and the plan, which is empty if the parent group has no lists. `files` must be those of a
+/// plain Zarr array. It may replace a group of that name. EINVAL if a dimension of the array's group has this name,
+/// another length, and is used by other arrays.
 struct NczarrNewArray {
   NewArray files;
   NczarrPlan plan;
@@ -66,13 +67,13 @@ Result<NczarrPlan> nczarr_definitions(const Hierarchy& hierarchy, const std::str
 Result<NczarrPlan> nczarr_removal(const Hierarchy& hierarchy, const std::string& parent, const std::string& name);
 
 /// Updates references to dimensions of a moved group; dimensions that are not visible from the new place are created
-/// there. EINVAL as above.
+/// there. EINVAL as of nczarr_new_array().
 Result<NczarrPlan> nczarr_move(const Hierarchy& hierarchy, const std::string& from, EntryKind kind,
                                const std::string& to);
 
 /// Changes the dimension names of an array; one of one element whose dimension gets netCDF-C's name for that of scalars
 /// (kScalarDimension) becomes a scalar. The plan includes the array's own files. A dimension that no other array
-/// uses is renamed. EINVAL as above.
+/// uses is renamed. EINVAL as of nczarr_new_array().
 Result<NczarrPlan> nczarr_dimensions(const Hierarchy& hierarchy, const std::string& key, const Array& array,
                                      std::span<const std::string> names);
 

@@ -75,7 +75,7 @@ uint64_t max_stored_bytes(const Variable& variable) {
       variable.chunk_bytes ? std::min(*variable.chunk_bytes, max_chunk_bytes() / 8) * 16 : max_chunk_bytes();
   const bool has_plugin = filters::has_plugin(variable.filters);
   return std::max(most + (uint64_t{64} << 10),
-                  has_plugin ? filters::most_of_plugin(variable.chunk_bytes.value_or(max_chunk_bytes())) : 0);
+                  has_plugin ? filters::max_of_plugin(variable.chunk_bytes.value_or(max_chunk_bytes())) : 0);
 }
 
 namespace {

@@ -45,7 +45,7 @@ using ArrayPtr = std::shared_ptr<const OpenArray>;
 const char* called(const std::string& key);
 /// The name of a group in messages.
 const char* group_called(const std::string& key);
-/// The same error, with the file or object that it is about.
+/// `error`, with the file or object that it is about.
 std::unexpected<Error> in_file(const std::string& key, const Error& error);
 
 /// Maximum size of a chunk file of such a variable.

@@ -78,7 +78,7 @@ class OpenStore {
   void keep(ObjectId id, const ArrayPtr& array);
 
   [[nodiscard]] ChunkListings& listings() { return listings_; }
-  /// Of the shards of sharded arrays.
+  /// The listings of the shards of sharded arrays.
   [[nodiscard]] ChunkListings& shard_listings() { return shard_listings_; }
   [[nodiscard]] ShardReader& shards() { return shards_; }
 
@@ -86,9 +86,10 @@ class OpenStore {
 
   /// Another program has changed the array.
   void forget(ObjectId id, const std::string& key);
-  /// Its metadata or its chunks were replaced.
+  /// The metadata or the chunks of an object were replaced.
   void changed(const Object& object);
-  /// Also after a new object was created at the key, as another program may have removed one there.
+  /// An object was removed; to be called also after a new one was created at the key, as another program may have
+  /// removed one there.
   void removed(const std::string& key);
   void moved(const std::string& from, const std::string& to);
   /// Whether any of the three last functions was called since the last call of this one.

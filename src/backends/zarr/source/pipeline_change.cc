@@ -134,7 +134,7 @@ Result<> PipelineChange::check_without_chunks(const Object& object) {
   CODECFS_ASSIGN(const auto stored, list_chunks(store_.files(), object.key, grid, facts.keys));
   if (stored.empty()) return {};
   return fail(EOPNOTSUPP,
-              "{}: its chunks cannot be stored anew in place: an object store cannot exchange them with their metadata "
+              "{}: its chunks cannot be re-encoded in place: an object store cannot exchange them with their metadata "
               "at once, so readers would decode them wrongly; make a copy with other filters: codecfs convert -F",
               called(object.key));
 }

@@ -15,7 +15,7 @@ namespace codecfs::zarr {
 /// See Source::set_filters() of backends/api. Takes the locks of OpenStore itself.
 Result<> change_pipeline(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
                          std::span<const FilterStage> filters, Progress& progress);
-/// The same for Source::set_sharding().
+/// See Source::set_sharding() of backends/api. Takes the locks of OpenStore itself.
 Result<> change_sharding(OpenStore& store, StoreEditor& editor, StoreWriter& writer, ShardWriter& shards, ObjectId id,
                          const Variable& wanted, Progress& progress);
 

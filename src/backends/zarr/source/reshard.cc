@@ -119,7 +119,7 @@ class Resharder {
   }
 
   [[nodiscard]] std::string cancelled_reason() const {
-    return fmt::format("{}: its chunks were not stored anew: it was cancelled", called(name_));
+    return fmt::format("{}: its chunks were not re-encoded: it was cancelled", called(name_));
   }
 
   Result<> write(const ChunkGrid& grid, uint64_t number, Bytes bytes) {

@@ -37,7 +37,7 @@ class ShardReader {
   void expect(const OpenArray& array, std::span<const uint64_t> numbers);
   /// The stored bytes of a chunk, at most array.max_stored. None if it is not stored. EIO.
   Result<std::optional<Buffer>> read(const OpenArray& array, uint64_t number);
-  /// The same of an open shard.
+  /// As read(), in an open shard.
   Result<std::optional<Buffer>> read_in(const OpenArray& array, uint64_t number,
                                         std::shared_ptr<const StoredFile> file);
   /// The index of an open shard that is not encoded as a whole, by position. `key`: of its file.

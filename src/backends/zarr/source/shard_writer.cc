@@ -42,16 +42,16 @@ Result<> ShardWriter::put(const ArrayPtr& array, uint64_t number, Held chunk) tr
     const Key key = {array->key, shard_of(array->array, number)};
     Shard& shard = held_[key];
     if (shard.array && !describe_same_chunks(shard.array->metadata, array->metadata)) {
-      for (const auto& [other, held] : shard.chunks) held_bytes_ -= size_of(held);
+      for (const auto& [other, held] : shard.chunks) bytes_in_memory_ -= size_of(held);
       held_.erase(key);
       return fail(ESTALE, "{}: another program has changed it: chunks are not stored", called(array->key));
     }
     shard.array = array;
     const auto [place, is_new] = shard.chunks.try_emplace(number);
     chunk.part = joined(is_new ? nullptr : &place->second, std::move(chunk.part));
-    held_bytes_ += size_of(chunk) - size_of(place->second);
+    bytes_in_memory_ += size_of(chunk) - size_of(place->second);
     place->second = std::move(chunk);
-    is_full = held_bytes_ > kMaxHeld;
+    is_full = bytes_in_memory_ > kMaxHeld;
   }
   return is_full ? write_shards() : Result<>();
 } catch (const std::bad_alloc&) {
@@ -91,7 +91,7 @@ Result<> ShardWriter::write_shards() {
   {
     const LockGuard lock(mutex_);
     being_written_.swap(held_);
-    held_bytes_ = 0;
+    bytes_in_memory_ = 0;
   }
   return write_begun();
 }
@@ -112,7 +112,7 @@ Result<> ShardWriter::write_begun() {
   return {};
 }
 
-/// Of being_written_. The errors of one shard do not end the others.
+/// Writes one shard of being_written_. The errors of one shard do not end the others.
 Result<> ShardWriter::write_next(const Key& key) {
   Shard shard;
   {
@@ -142,7 +142,7 @@ void ShardWriter::keep(const Key& key, Shard shard) {
     const auto [place, is_new] = kept.chunks.try_emplace(number);
     if (is_new) {
       place->second = std::move(chunk);
-      held_bytes_ += size_of(place->second);
+      bytes_in_memory_ += size_of(place->second);
     } else {
       place->second.part = joined(&chunk, std::move(place->second.part));
     }
@@ -159,7 +159,7 @@ Result<> ShardWriter::replace(const OpenArray& array, uint64_t shard, std::optio
     if (const auto held = held_.find(key); held != held_.end()) {
       replaced = std::move(held->second);
       held_.erase(held);
-      for (const auto& [number, chunk] : replaced.chunks) held_bytes_ -= size_of(chunk);
+      for (const auto& [number, chunk] : replaced.chunks) bytes_in_memory_ -= size_of(chunk);
     }
   }
   const std::string name = array.array.keys.name_of(array.array.shards->grid, shard);
@@ -289,7 +289,7 @@ Result<> ShardWriter::rewrite(const OpenArray& array, const std::string& name, s
   return write_positions(array, name, changed, file, old);
 }
 
-/// The same of a shard that is encoded as a whole.
+/// As rewrite(), for a shard that is encoded as a whole.
 Result<> ShardWriter::rewrite_encoded(const OpenArray& array, const std::string& name,
                                       std::span<const ChunkChange> changes, const FilePtr& file) {
   const std::string key = join_key(array.key, name);
@@ -353,7 +353,7 @@ void ShardWriter::forget(const std::string& key) {
       ++at;
       continue;
     }
-    for (const auto& [number, chunk] : at->second.chunks) held_bytes_ -= size_of(chunk);
+    for (const auto& [number, chunk] : at->second.chunks) bytes_in_memory_ -= size_of(chunk);
     at = held_.erase(at);
   }
 }

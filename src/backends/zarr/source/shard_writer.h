@@ -106,7 +106,7 @@ class ShardWriter {
   std::map<Key, Shard> held_ CODECFS_GUARDED_BY(mutex_);
   std::map<Key, Shard> being_written_ CODECFS_GUARDED_BY(mutex_);  // still what readers must see
   std::optional<Error> failure_ CODECFS_GUARDED_BY(mutex_);        // the first of write_shards()
-  uint64_t held_bytes_ CODECFS_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_in_memory_ CODECFS_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace codecfs::zarr

@@ -44,7 +44,8 @@ std::optional<std::string> key_of_target(const Hierarchy& hierarchy, const std::
   return key;
 }
 
-/// The same path of file names: from the group, or if it leads upwards, from the root.
+/// The target of a link, whose key is `key`, as a path of file names: from the group, or if it leads upwards, from the
+/// root.
 std::string shown_target(const std::string& text, const std::string& key) {
   const bool is_downward = !text.starts_with('/') && (text + "/").find("../") == text.npos;
   std::string shown = is_downward ? "" : "/";

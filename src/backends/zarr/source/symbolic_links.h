@@ -34,7 +34,7 @@ class LinksShown {
     const LockGuard lock(mutex_);
     notes_.clear();
   }
-  /// Those of a group, which `read` reads once.
+  /// The notes of a group's links, from its attributes, which `read` reads once.
   Result<Notes> of(ObjectId group, const std::function<Result<std::vector<Attribute>>()>& read);
 
   /// The note of a file name, or null.

@@ -15,7 +15,7 @@ namespace codecfs::zarr {
 Result<Buffer> transpose(Bytes chunk, std::span<const uint64_t> shape, std::span<const size_t> order,
                          size_t element_size);
 
-/// The same for variable-length items: LE32 count, then LE32 length and bytes of each (vlen-utf8, vlen-bytes and
+/// As transpose(), for variable-length items: LE32 count, then LE32 length and bytes of each (vlen-utf8, vlen-bytes and
 /// vlen-array). EIO if the items do not fill the chunk exactly.
 Result<Buffer> transpose_items(Bytes chunk, std::span<const uint64_t> shape, std::span<const size_t> order);
 

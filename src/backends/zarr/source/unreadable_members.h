@@ -17,7 +17,7 @@ namespace codecfs::zarr {
 /// Reads the consolidated metadata of a store once. Thread-safe.
 class UnreadableMembers {
  public:
-  /// Those of a group, sorted. EIO, ENOENT.
+  /// The unreadable members of a group, sorted. EIO, ENOENT.
   Result<std::vector<UnreadableMember>> of(const Hierarchy& hierarchy, const std::string& group);
 
  private:

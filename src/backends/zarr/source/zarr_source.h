@@ -17,14 +17,14 @@ namespace codecfs {
 /// Source.
 Result<std::unique_ptr<Source>> open_zarr(const std::string& path, bool may_write = false, FileIo& io = real_file_io());
 
-/// The same for the store in a zip archive; errors of ZipArchive::open() too.
+/// As open_zarr(), for the store in a zip archive; errors of ZipArchive::open() too.
 Result<std::unique_ptr<Source>> open_zarr_zip(const std::string& path, bool may_write = false,
                                               FileIo& io = real_file_io());
 
-/// The same for the archive in an object store, only to be read.
+/// Opens the store in a zip archive that is in an object store, only to be read.
 Result<std::unique_ptr<Source>> open_zarr_zip(std::shared_ptr<remote::ObjectFile> object);
 
-/// The same for the store at `key` of an object store. `name`: for messages. `unwritable`: why it is only read.
+/// Opens the store at `key` of an object store. `name`: for messages. `unwritable`: why it is only read.
 Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
                                                   const std::string& name, std::optional<Error> unwritable);
 
@@ -37,7 +37,7 @@ Result<> create_zarr3(const std::string& path);
 Result<> create_nczarr(const std::string& path);
 Result<bool> create_nczarr_objects(remote::ObjectClient& client, const std::string& key);
 Result<> create_zarr_zip(const std::string& path);
-/// The same for a store of v2 or v3 at `key` of an object store. False if there is one already.
+/// Creates a store of v2 or v3 at `key` of an object store. False if there is one already.
 Result<bool> create_zarr_objects(remote::ObjectClient& client, const std::string& key, bool is_v3);
 
 /// Whether a directory has a metadata file of a Zarr group or array.

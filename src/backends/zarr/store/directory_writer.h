@@ -57,7 +57,7 @@ class DirectoryWriter final : public StoreWriter {
   Result<std::unique_ptr<NewDirectory>> new_directory(const std::string& parent, const std::string& name,
                                                       mode_t mode) override;
   Result<std::unique_ptr<NewDirectory>> new_store(mode_t mode) override;
-  /// Also replaces the locked directory.
+  /// As StoreWriter::exchange_store(); the lock is then on the new directory.
   Result<> exchange_store(NewDirectory& directory) override;
   Result<std::unique_ptr<NewDirectory>> remove_directory(const std::string& parent, const std::string& name) override;
   Result<> move(const std::string& from_parent, const std::string& from, const std::string& to_parent,

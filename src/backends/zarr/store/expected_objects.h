@@ -49,7 +49,7 @@ class ExpectedObjects {
   /// then the caller requests it. That there is no such object is told for 5 s. Errors are those of `get`, once; EINTR
   /// (Interruption of the thread).
   Result<std::optional<PartPtr>> look(const std::string& key);
-  /// The same, once, if there is such an object.
+  /// As look(), once, if there is such an object.
   Result<std::optional<PartPtr>> take(const std::string& key);
   /// This program has changed the object: what was read of it before is not used.
   void forget(const std::string& key);

@@ -33,7 +33,7 @@ Result<std::optional<remote::ObjectPart>> ObjectStore::read_now(const std::strin
   return part;
 }
 
-/// Of an ETag: lists and headers may differ in the quotes.
+/// The state for an ETag: lists and headers may differ in the quotes.
 uint64_t ObjectStore::state_of(std::string_view etag) {
   if (etag.starts_with("W/")) etag.remove_prefix(2);
   if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') etag = etag.substr(1, etag.size() - 2);
@@ -45,7 +45,7 @@ void ObjectStore::adopt(const std::string& key) const {
   states_.update(key, [](uint64_t& known) { known |= kAdopted; });
 }
 
-/// Of what this program has written.
+/// Notes the state of what this program has written.
 void ObjectStore::note_state(const std::string& key, const std::string& etag) const {
   if (etag.empty())
     states_.erase(key);

@@ -88,7 +88,7 @@ class ObjectTexts {
   mutable SharedMutex mutex_{LockRank::object_texts};
   bool is_consolidated_ CODECFS_GUARDED_BY(mutex_) = false;
   Texts all_ CODECFS_GUARDED_BY(mutex_);  // of consolidated metadata
-  // Of files that were written, or are about to be: their ETags, empty: there is none.
+  // The ETags of files that were written, or are about to be; empty: there is no file.
   std::map<std::string, std::string> etags_ CODECFS_GUARDED_BY(mutex_);
   std::set<std::string> written_ CODECFS_GUARDED_BY(mutex_);  // since note_consolidated()
   LruMap<std::string, std::optional<std::string>> read_{size_t{1} << 16, uint64_t{64} << 20};

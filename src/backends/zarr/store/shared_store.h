@@ -32,7 +32,7 @@ class SharedStore {
   virtual Result<> begin_updates() = 0;
   /// The file as it is now. EFBIG if it has more than `limit` bytes.
   virtual Result<File> read_now(const std::string& key, uint64_t limit) = 0;
-  /// The same to read parts of it; null if it does not exist.
+  /// Opens the file as it is now, to read parts of it; null if it does not exist.
   virtual Result<std::shared_ptr<const StoredFile>> open_now(const std::string& key) = 0;
   /// Replaces the file of this version, empty: creates it. Returns its new version. EAGAIN if it has another version;
   /// nothing has changed then. ESTALE if a file of which parts are copied does.
@@ -45,8 +45,8 @@ class SharedStore {
   virtual void note_consolidated() = 0;
   /// What was listed before is listed again.
   virtual void forget_lists() = 0;
-  /// The same. From now on, lists of an array have all its files, also those outside of its shape, which may be left
-  /// out of other lists.
+  /// As forget_lists(). From now on, lists of an array have all its files, also those outside of its shape, which may
+  /// be left out of other lists.
   virtual void list_all_of(const std::string& array) = 0;
 };
 

@@ -80,7 +80,7 @@ class Store {
   virtual void expect(std::span<const std::string> /*keys*/, uint64_t /*most_bytes*/) const {}
   /// Opens a regular file to read parts of it; null if it does not exist.
   [[nodiscard]] virtual Result<std::shared_ptr<const StoredFile>> open_file(const std::string& key) const = 0;
-  /// The same if read() of an opened file returned ESTALE: the file that is there now.
+  /// As open_file(), after read() of an opened file returned ESTALE: opens the file that is there now.
   [[nodiscard]] virtual Result<std::shared_ptr<const StoredFile>> reopen_file(const std::string& key) const {
     return open_file(key);
   }

@@ -29,7 +29,7 @@ Result<> StoreLock::make_exclusive() {
         EBUSY,
         "the store is open in another codecfs, or locked by another program: unmount it there, then write again");
   }
-  log::warning("{} cannot be locked here: see to it that only one codecfs writes it", what_);
+  log::warning("{} cannot be locked here: make sure that only one codecfs writes it", what_);
   state_ = State::absent;
   return {};
 }

@@ -50,7 +50,8 @@ class NewDirectory {
 
 class SharedStore;
 
-/// As it stands here: the writer of a store that is only read, in an object store.
+/// Changes a store. This class itself refuses all changes: it is the writer of a store in an object store that is only
+/// read.
 class StoreWriter {
  public:
   virtual ~StoreWriter() = default;
@@ -64,7 +65,7 @@ class StoreWriter {
   /// with the array's mode as needed). `mode`: permissions of the file. EBUSY; ENOSPC, EIO and other system errors,
   /// after which the old file is unchanged and no new one exists.
   virtual Result<> write(const std::string& /*array*/, const std::string& /*name*/, Bytes, mode_t) { return refuse(); }
-  /// The same for content in parts.
+  /// As write(), for content in parts.
   virtual Result<> write_parts(const std::string& /*array*/, const std::string& /*name*/, std::span<const StorePart>,
                                mode_t) {
     return refuse();
@@ -77,7 +78,7 @@ class StoreWriter {
                                                               const std::string& /*name*/, mode_t) {
     return refuse();
   }
-  /// The same to replace the store itself, with exchange_store(). ESTALE.
+  /// A new directory, to replace the store itself with exchange_store(). ESTALE.
   virtual Result<std::unique_ptr<NewDirectory>> new_store(mode_t) { return refuse(); }
   /// No other thread may use the store meanwhile.
   virtual Result<> exchange_store(NewDirectory&) { return refuse(); }
@@ -98,7 +99,7 @@ class StoreWriter {
   virtual void note_change(const std::string& /*directory*/) {}
   /// Ordering barrier: earlier changes in a directory become durable before later ones.
   virtual Result<> order(const std::string& /*directory*/) { return {}; }
-  /// The same for all changes.
+  /// Ordering barrier for all directories: earlier changes become durable before later ones.
   virtual Result<> order() { return {}; }
 
   /// Makes durable what was in the store when it was opened: changes of a killed program may exist in the page cache

@@ -16,7 +16,7 @@ class ZipStore final : public Store {
  public:
   /// EINVAL if there is no Zarr store in it; errors of ZipArchive::open().
   static Result<std::unique_ptr<ZipStore>> open(const std::string& path);
-  /// The same of an archive in an object store, to read.
+  /// Opens an archive in an object store, to read. Errors as open() of a path.
   static Result<std::unique_ptr<ZipStore>> open(std::shared_ptr<remote::ObjectFile> object);
 
   [[nodiscard]] const struct stat& status() const override { return status_; }

@@ -125,8 +125,8 @@ class ZipTree::Builder {
     // As `zip -r a.zip ./*` and tar's converters have them.
     const std::string_view plain = without_current(record.name);
     if (plain.empty() && !record.name.empty()) return {};
-    if (const char* wrong = wrong_with(plain)) return leave_out(record.name, wrong);
-    if (!is_plain(record)) return leave_out(record.name, "it is a link or a device");
+    if (const char* wrong = wrong_with(plain)) return omit(record.name, wrong);
+    if (!is_plain(record)) return omit(record.name, "it is a link or a device");
     if ((entry.flags & zip::kEncrypted) != 0) tree_.lost_ = fmt::format("{}: is encrypted", record.name);
     if (tree_.first_name.empty()) tree_.first_name = plain;
     std::string_view path = plain;
@@ -135,17 +135,17 @@ class ZipTree::Builder {
     const size_t slash = path.rfind('/');
     const std::string_view holder = slash == std::string_view::npos ? "" : path.substr(0, slash);
     CODECFS_ASSIGN(const ZipDirectoryPtr directory, directory_of(is_directory ? path : holder));
-    if (!directory) return leave_out(record.name, "another entry is a file where it needs a directory");
+    if (!directory) return omit(record.name, "another entry is a file where it needs a directory");
     if (is_directory) {
       if (directory->entry) warn(record.name, "occurs twice");
       directory->entry = ArchivedBytes{nullptr, entry};
       tree_.has_directory_entries = true;
-      if (entry.size != 0) return leave_out(record.name, "it is a directory with bytes in it");
+      if (entry.size != 0) return omit(record.name, "it is a directory with bytes in it");
       return {};
     }
     const auto [place, is_new] = directory->members.try_emplace(std::string(path.substr(slash + 1)));
     if (!is_new && std::holds_alternative<ZipDirectoryPtr>(place->second))
-      return leave_out(record.name, "it is a file where another entry needs a directory");
+      return omit(record.name, "it is a file where another entry needs a directory");
     // zarr-python rewrites a chunk by appending it; readers use the last one.
     if (!is_new)
       warn(record.name, "occurs more than once: the last one is used, and the next commit drops the earlier ones");
@@ -182,14 +182,14 @@ class ZipTree::Builder {
     return has_some && has_metadata;
   }
 
-  /// As Info-ZIP does. All entries are files at the top.
+  /// Takes backslashes for slashes, as Info-ZIP does. All entries are files at the top.
   Result<> separate_at_backslashes() {
     const auto flat = std::exchange(top_->members, {});
     for (const auto& [name, member] : flat) {
       std::string path = name;
       std::ranges::replace(path, '\\', '/');
       if (const char* wrong = wrong_with(path)) {
-        CODECFS_TRY(leave_out(name, wrong));
+        CODECFS_TRY(omit(name, wrong));
         continue;
       }
       const bool is_directory = path.back() == '/';
@@ -199,10 +199,10 @@ class ZipTree::Builder {
                      directory_of(is_directory ? std::string_view(path)
                                                : std::string_view(path).substr(0, slash == path.npos ? 0 : slash)));
       if (!directory) {
-        CODECFS_TRY(leave_out(name, "another entry is a file where it needs a directory"));
+        CODECFS_TRY(omit(name, "another entry is a file where it needs a directory"));
       } else if (!is_directory) {
         const bool is_new = directory->members.try_emplace(path.substr(slash + 1), member).second;
-        if (!is_new) CODECFS_TRY(leave_out(name, "another entry has the same path"));
+        if (!is_new) CODECFS_TRY(omit(name, "another entry has the same path"));
       }
     }
     std::ranges::replace(tree_.first_name, '\\', '/');
@@ -247,7 +247,7 @@ class ZipTree::Builder {
   void warn(std::string_view name, const char* what) {
     if (++warnings_ <= kMaxWarnings) log::warning("the entry \"{}\" of the archive {}", shown(name), what);
   }
-  Result<> leave_out(std::string_view name, const char* why) {
+  Result<> omit(std::string_view name, const char* why) {
     if (++warnings_ <= kMaxWarnings) log::warning("the entry \"{}\" of the archive is left out: {}", shown(name), why);
     tree_.lost_ = fmt::format("the entry \"{}\" is left out: {}", shown(name), why);
     return {};

@@ -39,7 +39,7 @@ class ZipWriter final : public StoreWriter {
   /// Takes the shared lock of the archive. `store`, opened by `path`, and `io` must outlive this object.
   ZipWriter(ZipStore& store, const std::string& path, FileIo& io);
 
-  /// Also ESTALE: the path no longer refers to the opened archive.
+  /// As StoreWriter::begin(). ESTALE: the path no longer refers to the opened archive.
   Result<> begin() override;
   Result<> write(const std::string& array, const std::string& name, Bytes bytes, mode_t mode) override;
   Result<> write_parts(const std::string& array, const std::string& name, std::span<const StorePart> parts,

@@ -191,7 +191,7 @@ TEST(WrappedSource, TheOwnerOfASourceLearnsWhatWasChanged) {
   const ObjectId v = source->object("/v");
   source->note_changed_outside("/v");
   EXPECT_FALSE(WrappedSource(*source).changed_outside(v));
-  EXPECT_TRUE(source->changed_outside(v)) << "it was not told of before";
+  EXPECT_TRUE(source->changed_outside(v)) << "it was not reported before";
   source->note_changed_outside("/v");
   EXPECT_TRUE(WrappedSource(std::move(source)).changed_outside(v));
 }

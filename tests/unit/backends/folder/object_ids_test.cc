@@ -21,7 +21,7 @@ class ObjectIdsTest : public ::testing::Test {
 
   ObjectIds ids_{[] { return time_now; }};
   const ObjectId root_ = ids_.of("", EntryKind::folder);
-  static constexpr size_t kMost = ObjectIds::kMostUnkept;
+  static constexpr size_t kMaxUnkept = ObjectIds::kMaxUnkept;
 };
 
 TEST_F(ObjectIdsTest, TheSameNameHasTheSameId) {
@@ -35,11 +35,11 @@ TEST_F(ObjectIdsTest, TheSameNameHasTheSameId) {
 }
 
 TEST_F(ObjectIdsTest, AllStayForThoseWhoKeepNone) {
-  ask("a", kMost + 1000);
+  ask("a", kMaxUnkept + 1000);
   wait();
   ask("b", 10);
   ids_.drop_unkept();
-  EXPECT_EQ(ids_.count(), 1 + kMost + 1000 + 10);
+  EXPECT_EQ(ids_.count(), 1 + kMaxUnkept + 1000 + 10);
 }
 
 TEST_F(ObjectIdsTest, ThoseThatNobodyKeepsAreGivenBack) {
@@ -48,11 +48,11 @@ TEST_F(ObjectIdsTest, ThoseThatNobodyKeepsAreGivenBack) {
   ASSERT_TRUE(ids_.keep(kept));
   ASSERT_TRUE(ids_.keep(kept));
   for (int round = 0; round < 3; ++round) {
-    ask(std::to_string(round), kMost);
+    ask(std::to_string(round), kMaxUnkept);
     EXPECT_EQ(ids_.get(left).has_value(), round == 0) << round;  // what was asked for just now is valid
     wait();
     ids_.drop_unkept();
-    EXPECT_LE(ids_.count(), kMost + 2);
+    EXPECT_LE(ids_.count(), kMaxUnkept + 2);
   }
   EXPECT_EQ(ids_.get(left).error().code, ESTALE);
   EXPECT_FALSE(ids_.keep(left));
@@ -61,13 +61,13 @@ TEST_F(ObjectIdsTest, ThoseThatNobodyKeepsAreGivenBack) {
   EXPECT_EQ(ids_.of("kept", EntryKind::file), kept);
   ids_.release(kept);
   wait();
-  ask("c", kMost);
+  ask("c", kMaxUnkept);
   wait();
   ids_.drop_unkept();
   EXPECT_TRUE(ids_.get(kept));
   ids_.release(kept);
   wait();
-  ask("d", kMost + 1);
+  ask("d", kMaxUnkept + 1);
   wait();
   ids_.drop_unkept();
   EXPECT_FALSE(ids_.get(kept));
@@ -78,7 +78,7 @@ TEST_F(ObjectIdsTest, WhatIsAskedForAgainStays) {
   ASSERT_TRUE(ids_.keep(root_));
   const ObjectId a = ids_.of("a", EntryKind::file);
   for (int round = 0; round < 4; ++round) {
-    ask(std::to_string(round), kMost);
+    ask(std::to_string(round), kMaxUnkept);
     wait();
     EXPECT_EQ(ids_.of("a", EntryKind::file), a);
     ids_.drop_unkept();

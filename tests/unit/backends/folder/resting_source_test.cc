@@ -63,7 +63,7 @@ TEST_F(RestingSourceTest, KeepsItsIdsIfNothingHasChanged) {
   ASSERT_TRUE(source_->commit());
   EXPECT_TRUE(is_locked());
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(source_->rest());
+    ASSERT_TRUE(source_->close_idle());
     EXPECT_FALSE(is_locked());
     EXPECT_TRUE(source_->status_of(source_->root().object));
     EXPECT_FALSE(is_locked()) << "the status of the root does not open it";
@@ -79,7 +79,7 @@ TEST_F(RestingSourceTest, IdsOfAnotherFileAreStale) {
   open(false);
   const ObjectId id = variable();
   EXPECT_EQ(read(id).value(), 7);
-  ASSERT_TRUE(source_->rest());
+  ASSERT_TRUE(source_->close_idle());
   std::filesystem::rename(path("b.h5"), path("a.h5"));
   // Before wake(), too: a thread that reads ahead.
   EXPECT_EQ(source_->read_chunk(id, 0).error().code, ESTALE);
@@ -87,7 +87,7 @@ TEST_F(RestingSourceTest, IdsOfAnotherFileAreStale) {
   EXPECT_EQ(source_->read_chunk(id, 0).error().code, ESTALE);
   EXPECT_NE(variable(), id);
   EXPECT_EQ(read(variable()).value(), 9);
-  ASSERT_TRUE(source_->rest());
+  ASSERT_TRUE(source_->close_idle());
   EXPECT_TRUE(source_->wake().value());
   EXPECT_EQ(read(variable()).value(), 9);
 }
@@ -96,7 +96,7 @@ TEST_F(RestingSourceTest, AFileThatIsGoneIsStaleUntilItIsThere) {
   put("a.h5", 7);
   open(false);
   const ObjectId id = variable();
-  ASSERT_TRUE(source_->rest());
+  ASSERT_TRUE(source_->close_idle());
   std::filesystem::rename(path("a.h5"), path("c.h5"));
   EXPECT_EQ(source_->wake().error().code, ESTALE);
   EXPECT_EQ(source_->read_chunk(id, 0).error().code, ESTALE);

@@ -296,10 +296,10 @@ TEST(ReadAhead, EachChunkIsExpectedOnceInEitherOrderAndBeforeItIsFetched) {
 
 TEST(ReadAhead, ExpectsMoreThanItDecodesTheLongerAReaderReads) {
   const ChunkGrid grid = grid_of({1000});
-  constexpr uint64_t kMost = 20;
-  ReadAhead ahead(kMost * kChunk, 32);
+  constexpr uint64_t kMaxChunks = 20;
+  ReadAhead ahead(kMaxChunks * kChunk, 32);
   uint64_t end = 0;  // of what was expected
-  uint64_t least = kMost;
+  uint64_t least = kMaxChunks;
   for (uint64_t number = 0; number < 1000; ++number) {
     uint64_t calls = 0;
     ahead.note(
@@ -314,7 +314,7 @@ TEST(ReadAhead, ExpectsMoreThanItDecodesTheLongerAReaderReads) {
           }
           EXPECT_EQ(numbers.front(), end) << "each once";
           end = numbers.back() + 1;
-          EXPECT_LE(end, number + 1 + 3 * kMost);
+          EXPECT_LE(end, number + 1 + 3 * kMaxChunks);
         });
     EXPECT_LE(calls, 1U);
     if (number == 2) {
@@ -323,7 +323,7 @@ TEST(ReadAhead, ExpectsMoreThanItDecodesTheLongerAReaderReads) {
     if (number > 30 && number < 900) least = std::min(least, end - number - 1);
   }
   EXPECT_EQ(end, 1000U);
-  EXPECT_GE(least, kMost) << "what is decoded is under way before";
+  EXPECT_GE(least, kMaxChunks) << "what is decoded is under way before";
 }
 
 TEST(ReadAhead, NoMoreThanTheBudgetAndTheEnd) {

@@ -141,7 +141,7 @@ TEST(KernelPages, APushThatThrowsHasEnded) {
                                   throw std::bad_alloc();
                                 }),
                std::bad_alloc);
-  EXPECT_EQ(answers, 2) << "who waited goes on";
+  EXPECT_EQ(answers, 2) << "the thread that waited goes on";
   EXPECT_TRUE(pages.push_pages(1, [] { return true; }));
   pages.after_pushes(1, [&] { ++answers; });
   EXPECT_EQ(answers, 3);

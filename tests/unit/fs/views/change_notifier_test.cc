@@ -1,4 +1,4 @@
-// Which inodes and names the kernel is told of after a change in each view, and in which order.
+// Of which inodes and names the kernel is notified after a change in each view, and in which order.
 
 #include "fs/views/change_notifier.h"
 
@@ -241,7 +241,7 @@ TEST_F(ChangeNotifierTest, ChangesOfNamesTakeAsManyNoticesWhateverTheKernelKnows
   parts.notifier.layout_changed(node("/v"));
   EXPECT_GE(kernel_.take().size(), kVariables) << "the kernel may have the size of each";
   for (int i = 0; i < kVariables; ++i) parts.notifier.layout_changed(node("/v"));
-  EXPECT_LT(kernel_.take().size(), 10 * kVariables) << "it was told of these";
+  EXPECT_LT(kernel_.take().size(), 10 * kVariables) << "it was notified of these";
   EXPECT_GT(find("/v7/.zattrs")->st_size, 0) << "the kernel had its size, so a program may have it open";
   source_->add_variable("/late", text_variable({8}, {4}));
   const Result<struct stat> late = find("/late/.zattrs");

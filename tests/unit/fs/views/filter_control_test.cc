@@ -215,9 +215,9 @@ TEST_F(FilterControlTest, AReencodingThatThrowsHasEnded) {
 }
 
 TEST_F(FilterControlTest, AReencodingThatRunsOutOfMemoryHasEnded) {
-  constexpr int kMost = 100;
+  constexpr int kMaxPassed = 100;
   int passed = 0;
-  for (bool has_failed = true; has_failed && passed < kMost; ++passed) {
+  for (bool has_failed = true; has_failed && passed < kMaxPassed; ++passed) {
     ASSERT_TRUE(write_file("/v/0", "abcd"));
     FailPoints::arm(FailPoint::memory, passed, 1);
     const Result<> done =
@@ -231,7 +231,7 @@ TEST_F(FilterControlTest, AReencodingThatRunsOutOfMemoryHasEnded) {
     EXPECT_EQ(source_->chunk("/v", 0), "abcd");
   }
   EXPECT_GT(passed, 3) << "it meets several points";
-  EXPECT_LT(passed, kMost);
+  EXPECT_LT(passed, kMaxPassed);
 }
 
 }  // namespace

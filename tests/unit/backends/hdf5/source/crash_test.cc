@@ -166,7 +166,7 @@ const Scenario kScenarios[] = {
        work.remove("checked", 0);
        work.finish();
      }},
-    {"stored_anew",
+    {"reencoded",
      [](const Handle& file) {
        add_one_of_each_index(file, Start::absent);
        add(file, "contiguous", {.rows = 20, .columns = 20, .start = Start::noise});

@@ -40,9 +40,9 @@ class Hdf5Failure : public Hdf5Files {
 size_t do_nothing(unsigned, size_t, const unsigned*, size_t size, size_t*, void**) { return size; }
 
 // Lets libhdf5 create a dataset with a filter that is unregistered afterwards.
-class LentFilter {
+class RegisteredFilter {
  public:
-  explicit LentFilter(H5Z_filter_t id) : id_(H5Zfilter_avail(id) > 0 ? H5Z_FILTER_NONE : id) {
+  explicit RegisteredFilter(H5Z_filter_t id) : id_(H5Zfilter_avail(id) > 0 ? H5Z_FILTER_NONE : id) {
     if (id_ == H5Z_FILTER_NONE) return;
     H5Z_class2_t filter{};
     filter.version = H5Z_CLASS_T_VERS;
@@ -51,11 +51,11 @@ class LentFilter {
     filter.filter = do_nothing;
     EXPECT_GE(H5Zregister(&filter), 0);
   }
-  ~LentFilter() {
+  ~RegisteredFilter() {
     if (id_ != H5Z_FILTER_NONE) H5Zunregister(id_);
   }
-  LentFilter(const LentFilter&) = delete;
-  LentFilter& operator=(const LentFilter&) = delete;
+  RegisteredFilter(const RegisteredFilter&) = delete;
+  RegisteredFilter& operator=(const RegisteredFilter&) = delete;
 
  private:
   H5Z_filter_t id_;
@@ -66,7 +66,7 @@ TEST_F(Hdf5Failure, TheFirstChunkOfALateAllocationGetsItsFilters) {
     for (const unsigned flags : {unsigned{H5Z_FLAG_MANDATORY}, unsigned{H5Z_FLAG_OPTIONAL}}) {
       {
         const hdf5::LibraryLock lock;
-        const LentFilter lent(id);
+        const RegisteredFilter registered(id);
         const Handle file = create();
         const Handle properties = chunked();
         const int fill = 5;

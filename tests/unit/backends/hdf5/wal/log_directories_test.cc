@@ -27,7 +27,7 @@ class LogDirectories : public testing::Test {
 
   void make(const std::string& name) const { std::ofstream(path_ + "/" + name) << "x"; }
   /// Until names that change are seen in the time of the directory.
-  static void settle() { std::this_thread::sleep_for(std::chrono::milliseconds(3100)); }
+  static void wait_for_new_time() { std::this_thread::sleep_for(std::chrono::milliseconds(3100)); }
   std::vector<std::string> logs(bool may_know) const { return logs_in(open_directory(path_).value(), "", may_know); }
 
   std::string path_;
@@ -38,21 +38,21 @@ const std::string kLog = ".a.h5.codecfs-wal";
 TEST_F(LogDirectories, AreKnownUntilTheyChange) {
   make("a.h5");
   EXPECT_EQ(state_without_logs(path_), DirectoryState()) << "has just changed";
-  settle();
+  wait_for_new_time();
   const DirectoryState state = state_without_logs(path_);
   EXPECT_NE(state, DirectoryState());
   EXPECT_EQ(state_without_logs(path_), state);
   make(kLog);
   EXPECT_EQ(logs(true), std::vector{kLog});
   EXPECT_EQ(state_without_logs(path_), DirectoryState());
-  settle();
+  wait_for_new_time();
   EXPECT_EQ(logs(true), std::vector{kLog});
   EXPECT_EQ(state_without_logs(path_), DirectoryState());
 }
 
 TEST_F(LogDirectories, OfOtherProcessesAreKnown) {
   make(kLog);
-  settle();
+  wait_for_new_time();
   struct stat status{};
   ASSERT_EQ(::stat(path_.c_str(), &status), 0);
   EXPECT_EQ(logs(true), std::vector{kLog});

@@ -173,7 +173,7 @@ class ZarrCrashTest : public zarr_testing::StoreTest {
       const Disk::Left left = disk.left(cut);
       if (!seen.insert(left).second) return;
       ++outcome.states;
-      copy.become(left);
+      copy.match(left);
       const auto wrong = faults(path, histories, cut != nullptr || is_held_until_commits_);
       if (!wrong.empty()) {
         ++outcome.bad_points;

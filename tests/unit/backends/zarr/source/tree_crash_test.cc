@@ -203,7 +203,7 @@ class ZarrTreeCrashTest : public zarr_testing::StoreTest {
       const Disk::Left left = disk.left(cut);
       if (!seen.insert(left).second) return;
       ++outcome.states;
-      copy.become(left);
+      copy.match(left);
       const std::string tree = describe(*open(path, false));
       if (!may_be(histories.at(kTree), tree, cut != nullptr)) {
         ++outcome.bad_points;
