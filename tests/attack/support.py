@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / name) for name in ("mount", "support")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / name) for name in ("mount/programs", "mount/support", "support")]
 os.umask(0o022)  # codecfs does not load plugins that a group could write to
 
 import known  # noqa: E402

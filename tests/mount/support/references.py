@@ -1,0 +1,31 @@
+"""The references that `codecfs refs` prints, and the store of Zarr that they make."""
+import base64
+import json
+import subprocess
+
+from conftest import CODECFS
+
+
+def refs(*words, code=0):
+    done = subprocess.run([CODECFS, "refs", *map(str, words)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, (words, done.stderr)
+    return done.stdout if code == 0 else done.stderr
+
+
+class Referenced(dict):
+    """A store of Zarr with what the references name, read by Python."""
+
+    def __init__(self, text):
+        document = json.loads(text)
+        assert document["version"] == 1
+        for key, value in document["refs"].items():
+            if isinstance(value, list):
+                url, offset, size = value
+                with open(url, "rb") as file:
+                    file.seek(offset)
+                    self[key] = file.read(size)
+                assert len(self[key]) == size, key
+            elif value.startswith("base64:"):
+                self[key] = base64.b64decode(value[7:])
+            else:
+                self[key] = value.encode()
