@@ -9,7 +9,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -23,6 +22,7 @@ for folder in (TESTS / "mount/support", PROGRAMS, TESTS / "support", TESTS / "ob
 pytest.register_assert_rewrite(*(path.stem for path in (TESTS / "mount/support").glob("*.py")))
 from disks import image, small_disk  # noqa: E402, F401: fixtures
 from mounts import Mount, detach, is_gone, is_mounted, mounted, unmount, wait_until  # noqa: E402, F401: for tests too
+from running import codecfs
 
 os.umask(0o022)  # codecfs does not load plugins that a group could write to
 
@@ -84,7 +84,7 @@ def copy(tmp_path):
 
 def libhdf5_version():
     """Of codecfs: its text, with the numbers as groups 1 and 2."""
-    return re.search(r"libhdf5 (\d+)\.(\d+)", subprocess.run([CODECFS, "--version"], capture_output=True, text=True, check=True).stdout)
+    return re.search(r"libhdf5 (\d+)\.(\d+)", codecfs("--version").stdout)
 
 
 def any_source():

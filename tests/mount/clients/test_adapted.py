@@ -3,7 +3,6 @@ what it prints of the file; zarr-python, h5py and a reader of our own tell wheth
 import errno
 import json
 import os
-import subprocess
 
 import h5py
 import netCDF4
@@ -11,8 +10,9 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from conftest import CODECFS, DATA
+from conftest import DATA
 from client_venvs import python_of
+from running import codecfs, run
 from test_netcdf_tools import data_of, ncdump, plain_home  # noqa: F401: a fixture
 
 import zarr3_stores
@@ -54,8 +54,8 @@ def joined(values):
 
 def test_ncdump_of_what_is_longer_than_the_array(mount, netcdf, tmp_path, plain_home):
     path = tmp_path / "numbers.nc"
-    subprocess.run(["nccopy", "-V", "time,t", netcdf, path], check=True)
-    refused = subprocess.run(["ncdump", url(mount(path, "ro").path)], capture_output=True, text=True, timeout=60)
+    run("nccopy", "-V", "time,t", netcdf, path)
+    refused = run("ncdump", url(mount(path, "ro").path), code=None)
     if refused.returncode == 0:
         pytest.skip("this ncdump needs no chunks=clamped")  # that of netCDF 4.10
     shown = data_of(ncdump(url(mount(path, "chunks=clamped").path)))
@@ -77,9 +77,7 @@ def test_a_newer_netcdf_reads_fixed_strings(mount, netcdf):
     script = ("import json, sys, netCDF4; data = netCDF4.Dataset(sys.argv[1]);"
               "print(json.dumps({name: data[name][:].tolist() for name in sys.argv[2:]}))")
     m = mount(netcdf, "strings=fixed")
-    read = subprocess.run([python_of("netCDF4 wheel"), "-c", script, url(m.path), "names", "tags", "t"], capture_output=True, text=True,
-                          timeout=60, env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"})
-    assert read.returncode == 0, read.stderr
+    read = run(python_of("netCDF4 wheel"), "-c", script, url(m.path), "names", "tags", "t", env={"PYTHONPATH": None})
     assert json.loads(read.stdout) == {"names": WORDS, "tags": [["u", "vv", "w"], ["", "xxx", "y"]], "t": np.arange(10).reshape(2, 5).tolist()}
 
 
@@ -176,7 +174,7 @@ def test_what_fits_passes_as_it_is_stored(mount, source):
 
 def test_a_rule_compresses_the_encoded_view(mount, netcdf, tmp_path):
     m = mount(netcdf, "strings=fixed", "view=encoded", rules=["*,zstd,3"])
-    subprocess.run(["cp", "-r", m.path, tmp_path / "copy"], check=True)
+    run("cp", "-r", m.path, tmp_path / "copy")
     copied = zarr.open_group(str(tmp_path / "copy"), "r")
     assert copied["names"].compressor == numcodecs.Zstd(3) and copied["names"].dtype == "S9"
     assert [word.decode() for word in copied["names"][...]] == WORDS
@@ -222,5 +220,5 @@ def test_strings_that_would_make_too_large_chunks(mount, tmp_path):
 
 
 def test_options_that_contradict_each_other(tmp_path):
-    done = subprocess.run([CODECFS, "-o", "coherent,strings=fixed", DATA / "zarr/groups", tmp_path], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1 and "coherent" in done.stderr
+    done = codecfs("-o", "coherent,strings=fixed", DATA / "zarr/groups", tmp_path, code=1)
+    assert "coherent" in done.stderr

@@ -5,7 +5,6 @@ import http.server
 import json
 import os
 import shutil
-import subprocess
 import sys
 import threading
 import zipfile
@@ -19,6 +18,7 @@ import zarr
 import clients
 from client_venvs import CLIENTS, VENVS, python_of
 from conftest import PROGRAMS, TESTS
+from running import run
 
 sys.path.insert(0, str(TESTS / "attack"))
 from known import KNOWN  # noqa: E402
@@ -28,9 +28,8 @@ T = np.random.default_rng(1).normal(size=(3, 10, 8)).astype("f4")
 COUNT = np.arange(30, dtype="i4")
 
 
-def run(client, action, path):
-    done = subprocess.run([python_of(client), "-B", SCRIPT, f"{CLIENTS[client][1]}_{action}", path], capture_output=True, text=True,
-                          timeout=300, env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"})
+def run_client(client, action, path):
+    done = run(python_of(client), "-B", SCRIPT, f"{CLIENTS[client][1]}_{action}", path, seconds=300, env={"PYTHONPATH": None}, code=None)
     if done.returncode != 0:
         raise RuntimeError(f"{client}: {done.stderr[-3000:]}")
     return json.loads(done.stdout.rpartition("RESULT ")[2])
@@ -72,7 +71,7 @@ def test_client_reads_each_kind_of_source(mount, tmp_path, client, kind):
     m = mount(make_source(tmp_path, kind, shuffle=client != "VirtualiZarr"))  # which has no shuffle filter
     # VirtualiZarr takes all files that are listed beside .zarray for chunks.
     for view in ("", ".codecfs/view/encoded") if client == "VirtualiZarr" else ("",):
-        found = run(client, "read", m.path / view)
+        found = run_client(client, "read", m.path / view)
         assert np.array_equal(np.array(found["t"], "f4"), T)
         assert found["count"] == COUNT.tolist()
 
@@ -82,7 +81,7 @@ def test_client_writes_v2_into_hdf5(mount, tmp_path, client):
     python_of(client)
     source = make_source(tmp_path, "nc")
     m = mount(source)
-    wanted = run(client, "write", m.path)
+    wanted = run_client(client, "write", m.path)
     m.close()
     with h5py.File(source, "r") as f:
         for name, values in wanted.items():
@@ -95,7 +94,7 @@ def test_client_writes_with_its_own_compressor_into_the_encoded_view(mount, tmp_
     python_of(client)
     source = make_source(tmp_path, "nc")
     m = mount(source)
-    wanted = run(client, "write_encoded", m.path / ".codecfs/view/encoded")
+    wanted = run_client(client, "write_encoded", m.path / ".codecfs/view/encoded")
     m.close()
     m = mount(source, "ro")
     assert zarr.open_group(str(m.path), "r")["made/z"][...].tolist() == wanted["z"]
@@ -106,7 +105,7 @@ def test_obstore_writes_v3_into_hdf5(mount, tmp_path):
     python_of("obstore")
     source = make_source(tmp_path, "nc")
     m = mount(source)
-    wanted = run("obstore", "write_encoded3", m.path / ".codecfs/view/encoded3")
+    wanted = run_client("obstore", "write_encoded3", m.path / ".codecfs/view/encoded3")
     m.close()
     group = zarr.open_group(str(mount(source, "ro").path), "r")
     assert group["made/z"][...].tolist() == wanted["z"] and np.array_equal(group["t"][...], T)
@@ -146,9 +145,7 @@ def test_zarrita_js_reads_from_a_web_server(mount, tmp_path, web, kind, view):
         pytest.skip("zarrita.js has no lzf")
     script = PROGRAMS / "zarrita_read.mjs"
     shutil.copy(script, VENVS / "zarrita")  # modules are found beside a script
-    done = subprocess.run(["node", VENVS / "zarrita" / script.name, web(m.path / view), "v3" if "3" in view else "v2"],
-                          capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = run("node", VENVS / "zarrita" / script.name, web(m.path / view), "v3" if "3" in view else "v2")
     found = json.loads(done.stdout.rpartition("RESULT ")[2])
     assert np.array_equal(np.array(found["t"], "f4").reshape(T.shape), T) and found["count"] == COUNT.tolist()
 
@@ -160,7 +157,7 @@ def test_client_that_writes_v3_is_told_so(mount, tmp_path, client, kind):
     python_of(client)
     m = mount(make_source(tmp_path, kind))
     with pytest.raises(RuntimeError):
-        run(client, "write_v3", m.path)
+        run_client(client, "write_v3", m.path)
     # Clients make the directory first. It is an empty group.
     three = m.path / "three"
     assert not three.exists() or set(os.listdir(three)) <= {".zgroup", ".zattrs", ".zmetadata"}

@@ -2,13 +2,13 @@
 the numbers that it prints for the file."""
 import os
 import re
-import subprocess
 
 import h5py
 import netCDF4
 import numpy as np
 import pytest
 import zarr
+from running import run
 
 
 def data_of(text):
@@ -18,9 +18,7 @@ def data_of(text):
 
 
 def ncdump(what, *options):
-    result = subprocess.run(["ncdump", *options, str(what)], capture_output=True, text=True, timeout=60)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+    return run("ncdump", *options, what).stdout
 
 
 @pytest.fixture
@@ -60,7 +58,7 @@ def test_nccopy_takes_the_mount(mount, tmp_path, plain_home):
         nc.createDimension("x", 100)
         nc.createVariable("v", "f4", ("x",), zlib=True, chunksizes=(50,))[:] = np.arange(100)
     m = mount(path)
-    subprocess.run(["nccopy", "-k", "nc4", f"file://{m.path}#mode=zarr,file", tmp_path / "out.nc"], check=True)
+    run("nccopy", "-k", "nc4", f"file://{m.path}#mode=zarr,file", tmp_path / "out.nc")
     with netCDF4.Dataset(tmp_path / "out.nc") as nc:
         assert (nc["v"][:] == np.arange(100)).all()
 
@@ -92,7 +90,7 @@ def test_the_example_of_the_filter_document(mount, tmp_path, monkeypatch):
     numbers = ", ".join(map(str, range(256)))
     for name, line in (("theirs", 'var:_Filter = "307,9|4,32,32" ;'), ("ours", "")):
         (tmp_path / f"{name}.cdl").write_text(EXAMPLE % (line, numbers))
-        subprocess.run(["ncgen", "-4", "-o", tmp_path / f"{name}.nc", tmp_path / f"{name}.cdl"], check=True, timeout=60)
+        run("ncgen", "-4", "-o", tmp_path / f"{name}.nc", tmp_path / f"{name}.cdl")
     m = mount(tmp_path / "ours.nc")
     os.setxattr(m.path / "var", "user._Filter", b"307,9|4,32,32")
     m.close()

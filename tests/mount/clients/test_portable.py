@@ -3,13 +3,13 @@ import errno
 import json
 import os
 import pathlib
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 from conftest import xattr
 
+from running import run
 from zarr3 import array_metadata, chunks_of, metadata_of, put, read_tree
 from zarr3_stores import write_array, write_group
 
@@ -130,7 +130,7 @@ def test_a_store_of_v3(mount, tmp_path):
     assert codecs_of(m.path / "v")[1:] == [BLOSC]
     assert read_tree(m.path)["v"].tolist() == VALUES.tolist()
     assert json.loads(xattr(m.path / "v", "_Codecs"))[1:] == codecs, "this tells how chunks are stored"
-    subprocess.run(["cp", "-r", m.path / "v", tmp_path / "copied"], check=True)
+    run("cp", "-r", m.path / "v", tmp_path / "copied")
     m.unmount()
     assert codecs_of(tmp_path / "copied")[1:] == [BLOSC] and codecs_of(tmp_path / "s/v")[1:] == codecs
 

@@ -9,14 +9,14 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import textwrap
 
 import pytest
 
 import tools
-from conftest import CODECFS, PROGRAMS
+from conftest import PROGRAMS
 from pages import TOP
+from running import codecfs, run
 
 VENVS = pathlib.Path(os.environ.get("CODECFS_CLIENTS", pathlib.Path.home() / ".cache/codecfs-clients"))
 SCRIPT = PROGRAMS / "tools.py"
@@ -90,14 +90,13 @@ class Trial:
         environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "HDF5_PLUGIN_PATH")}
         if python or self.kind.venv == "anndata":  # without filters of its own
             environment["HDF5_PLUGIN_PATH"] = PLUGINS
-        done = subprocess.run([python or self.python, "-B", SCRIPT, self.kind.name, action, *paths], capture_output=True, text=True,
-                              timeout=100, env={**environment, "KERAS_BACKEND": "jax"})
-        assert done.returncode == 0, done.stderr[-3000:]
+        done = run(python or self.python, "-B", SCRIPT, self.kind.name, action, *paths, seconds=100,
+                   environment={**environment, "KERAS_BACKEND": "jax"})
         return json.loads(done.stdout.rpartition("RESULT ")[2])
 
     def codecfs(self, *words):
         """The last lines of an error, or nothing."""
-        done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=300)
+        done = codecfs(*words, seconds=300, code=None)
         return self.reasons(done.stderr) if done.returncode not in (0, 3) else ""  # 3: some variables keep their filters
 
     def plain(self, text):

@@ -5,14 +5,14 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 import zarr
-from conftest import CODECFS, PROGRAMS
+from conftest import PROGRAMS
 from client_venvs import VENVS
+from running import codecfs, run
 
 SCRIPT = PROGRAMS / "zarr3_random.py"
 COUNT = int(os.environ.get("CODECFS_ZARR3_ARRAYS", "120"))
@@ -21,23 +21,20 @@ SEED = int(os.environ.get("CODECFS_ZARR3_SEED", "1"))
 
 def in_venv(*arguments):
     python = VENVS / "zarr3/bin/python3"
-    has_all = python.exists() and subprocess.run([python, "-c", "import zarr, tensorstore, zarrs"], capture_output=True).returncode == 0
+    has_all = python.exists() and run(python, "-c", "import zarr, tensorstore, zarrs", code=None).returncode == 0
     if not has_all:
         pytest.skip(f"zarr-python 3, tensorstore and zarrs are not in {VENVS}: scripts/client-test installs them")
-    done = subprocess.run([python, "-B", *map(str, arguments)], capture_output=True, text=True, timeout=1800,
-                          env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"})
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    return run(python, "-B", *arguments, seconds=1800, env={"PYTHONPATH": None}).stdout
 
 
-def run(*arguments):
+def run_random(*arguments):
     return json.loads(in_venv(SCRIPT, *arguments).rpartition("RESULT ")[2] or "null")
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     top = tmp_path_factory.mktemp("random")
-    run("write", top / "store", top / "values", COUNT, SEED)
+    run_random("write", top / "store", top / "values", COUNT, SEED)
     return top
 
 
@@ -63,8 +60,8 @@ def test_what_others_wrote(mount, store):
 @pytest.mark.parametrize("view", ["decoded3", "encoded3"])
 def test_what_others_wrote_in_views_of_v3(mount, store, view):
     m = mount(store / "store", f"view={view}")
-    told = run("check", m.path, store / "values")
-    before = run("check", store / "store", store / "values")
+    told = run_random("check", m.path, store / "values")
+    before = run_random("check", store / "store", store / "values")
     known = {text.split(":")[0] for text in before["bad"]}
     assert [text for text in told["bad"] if text.split(":")[0] not in known] == []
     assert told["read"]["zarr-python"] == COUNT and told["read"]["tensorstore"] > COUNT / 2
@@ -87,8 +84,8 @@ def test_what_was_written_through_the_mount(mount, store, tmp_path):
         expected[part] = new[part]
         np.save(tmp_path / "values" / f"{name}.npy", expected)
     m.unmount()
-    told = run("check", tmp_path / "store", tmp_path / "values")
-    before = run("check", store / "store", store / "values")
+    told = run_random("check", tmp_path / "store", tmp_path / "values")
+    before = run_random("check", store / "store", store / "values")
     known = {text.split(":")[0] for text in before["bad"]}  # that a reader cannot read in what others wrote either
     assert [text for text in told["bad"] if text.split(":")[0] not in known] == []
     assert told["read"]["zarr-python"] == COUNT and told["read"]["tensorstore"] > COUNT / 2
@@ -99,7 +96,7 @@ def test_stores_of_other_projects(mount, tmp_path):
     corpus = pathlib.Path(os.environ.get("CODECFS_CORPUS") or "/nonexistent")
     if not corpus.is_dir():
         pytest.skip("CODECFS_CORPUS names no folder of stores to try")
-    found = run("dump", corpus, tmp_path)
+    found = run_random("dump", corpus, tmp_path)
     if not found:
         pytest.skip(f"no array of Zarr v3 in {corpus}")
     wrong = []
@@ -143,7 +140,7 @@ def test_compounds_are_read_by_others(mount, tmp_path):
         file.create_dataset("plain", data=values, chunks=(4,), compression="gzip", fillvalue=np.array((7, 0.5, b"x"), COMPOUND))
         file.create_dataset("numbers", data=values[["a", "b"]].astype(NUMBERS), chunks=(4,))
         file.create_dataset("nested", data=nested, chunks=(4,))
-    subprocess.run([CODECFS, "convert", tmp_path / "c.h5", tmp_path / "copy.zarr", "--format", "zarr3"], check=True, capture_output=True)
+    codecfs("convert", tmp_path / "c.h5", tmp_path / "copy.zarr", "--format", "zarr3")
     m = mount(tmp_path / "c.h5", "view=decoded3")
     places = [m.path, m.path / ".codecfs/view/encoded3", tmp_path / "copy.zarr"]
     for script, names in (READ, ("plain", "numbers", "nested")), (READ_FIELDS, ("numbers",)):

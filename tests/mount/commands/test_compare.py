@@ -2,7 +2,6 @@
 import json
 import random
 import shutil
-import subprocess
 
 import h5py
 import netCDF4
@@ -10,21 +9,20 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from conftest import CODECFS, DATA
+from conftest import DATA
+from running import codecfs
 from zarr3_cases import LITTLE, ZSTD, sharding
 from zarr3_stores import write_array, write_group
 
 SHAPE = (13, 17)
 
 
-def run(one, other, *words, code=0, timeout=60):
-    result = subprocess.run([CODECFS, "compare", *words, one, other], capture_output=True, text=True, timeout=timeout)
-    assert result.returncode == code, (result.returncode, result.stdout[-3000:], result.stderr)
-    return result.stdout
+def compared(one, other, *words, code=0, timeout=60):
+    return codecfs("compare", *words, one, other, seconds=timeout, code=code).stdout
 
 
 def compare(one, other, *words, code=0):
-    return json.loads(run(one, other, "--json", *words, code=code))
+    return json.loads(compared(one, other, "--json", *words, code=code))
 
 
 def texts(found):
@@ -110,7 +108,7 @@ def test_the_same_data_in_two_forms(forms, number):
         found = compare(forms[one], forms[other])
         assert found["differences"] == 0 and found["different"] == found["not_compared"] == []
         assert found["variables"] == 1 and found["groups"] == 1 and found["compared_bytes"] >= values().nbytes
-    assert "have the same content" in run(forms[one], forms[other])
+    assert "have the same content" in compared(forms[one], forms[other])
 
 
 @pytest.mark.parametrize("one, other", [("gzip.h5", "zlib.zarr"), ("contiguous.h5", "gzip.h5"), ("store.zip", "shards"),
@@ -131,7 +129,7 @@ def test_a_changed_element_is_found_at_its_place(forms, one, other, seed, tmp_pa
         at = ", ".join(map(str, places[0]))
         old, new = float(values()[places[0]]), float(changed[places[0]])
         assert text.endswith(f"at [{at}]: {new}, {old}" if back else f"at [{at}]: {old}, {new}"), text
-        assert f"/v: {text}\n" in run(first, second, code=2)
+        assert f"/v: {text}\n" in compared(first, second, code=2)
 
 
 DTYPES = ["i1", "u2", "<i4", ">i8", "f4", ">f8", "c16", "?", "S5", [("a", "i2"), ("b", ">f8", (2,)), ("c", "S3")]]
@@ -170,8 +168,7 @@ def test_strings_of_variable_length(tmp_path):
     g = zarr.open_group(str(tmp_path / "c.zarr"), "w")
     g.create_dataset("v", data=words, dtype=object, object_codec=numcodecs.VLenUTF8(), chunks=(2, 2))
     assert compare(tmp_path / "a.h5", tmp_path / "c.zarr")["differences"] == 0
-    assert "/v" not in texts(json.loads(subprocess.run(
-        [CODECFS, "compare", "--json", tmp_path / "b.nc", tmp_path / "c.zarr"], capture_output=True, timeout=60).stdout))
+    assert "/v" not in texts(json.loads(codecfs("compare", "--json", tmp_path / "b.nc", tmp_path / "c.zarr", code=None).stdout))
     changed = words.copy()
     changed[1, 0] = "温"
     g = zarr.open_group(str(tmp_path / "d.zarr"), "w")
@@ -232,7 +229,7 @@ def test_what_differs_is_named(change, path, words, tmp_path):
     one, other = two(tmp_path, change)
     found = compare(one, other, code=2)
     assert texts(found) == {path: words} and found["differences"] == 1
-    assert run(one, other, code=2) == f"{path}: {words}\n"
+    assert compared(one, other, code=2) == f"{path}: {words}\n"
     assert compare(other, one, code=2)["differences"] == 1
     assert compare(one, one)["differences"] == 0
 
@@ -249,8 +246,7 @@ def test_names_of_dimensions(tmp_path):
     compare(tmp_path / "a.nc", tmp_path / "a.nc")
     assert texts(compare(tmp_path / "a.nc", tmp_path / "b.nc", code=2))["/v"] == 'dimensions: ["y", "x"], ["y", "z"]'
     # Where a format stores no names, there is nothing to compare.
-    found = json.loads(subprocess.run([CODECFS, "compare", "--json", tmp_path / "a.nc", tmp_path / "c.h5"],
-                                      capture_output=True, timeout=60).stdout)
+    found = json.loads(codecfs("compare", "--json", tmp_path / "a.nc", tmp_path / "c.h5", code=None).stdout)
     assert "dimensions" not in texts(found).get("/v", "")
 
 
@@ -265,7 +261,7 @@ def test_the_order_of_members_of_an_attribute_does_not_matter(tmp_path):
 def test_long_values_are_cut_between_characters(tmp_path):
     for name, text in (("a", "é" * 5000), ("b", "è" * 5000)):
         zarr.open_group(str(tmp_path / name), "w").attrs["t"] = text
-    text = run(tmp_path / "a", tmp_path / "b", code=2)
+    text = compared(tmp_path / "a", tmp_path / "b", code=2)
     assert len(text) < 1000 and "…" in text
 
 
@@ -361,17 +357,17 @@ def test_what_cannot_be_compared_is_no_match():
     found = compare(DATA / "hdf5/filter_unknown.h5", DATA / "hdf5/filter_unknown.h5", code=3)
     assert found["differences"] == 0 and found["not_compared"][0]["path"] == "/unknown"
     path = DATA / "hdf5/damaged_byte_under_fletcher32.h5"
-    assert "not compared" in run(path, path, code=3)
+    assert "not compared" in compared(path, path, code=3)
 
 
 def test_exit_codes(tmp_path):
     good = DATA / "hdf5/layouts.h5"
-    run(good, "/nonexistent", code=32), run("/nonexistent", good, code=32)
-    assert subprocess.run([CODECFS, "compare", good], capture_output=True, timeout=30).returncode == 1
-    result = subprocess.run([CODECFS, "compare", "--help"], capture_output=True, text=True, timeout=30)
-    assert result.returncode == 0 and "Exit codes" in result.stdout and "Examples:" in result.stdout
+    compared(good, "/nonexistent", code=32), compared("/nonexistent", good, code=32)
+    codecfs("compare", good, seconds=30, code=1)
+    result = codecfs("compare", "--help", seconds=30)
+    assert "Exit codes" in result.stdout and "Examples:" in result.stdout
     with open("/dev/full", "w") as full:
-        assert subprocess.run([CODECFS, "compare", good, good], stdout=full, timeout=30).returncode == 32
+        codecfs("compare", good, good, stdout=full, seconds=30, code=32)
 
 
 def all_sources():
@@ -383,7 +379,7 @@ def all_sources():
 
 @pytest.mark.parametrize("name", all_sources())
 def test_everything_is_the_same_as_itself(name):
-    result = subprocess.run([CODECFS, "compare", "--json", DATA / name, DATA / name], capture_output=True, timeout=60)
+    result = codecfs("compare", "--json", DATA / name, DATA / name, code=None, text=False)
     assert result.returncode in (0, 3) and json.loads(result.stdout)["differences"] == 0
 
 
@@ -453,7 +449,7 @@ def test_a_link_is_what_it_leads_to_where_the_other_has_a_copy(tmp_path):
     for place in "entry/data/z", "entry/soft", "entry/hard/z", "group/data/z":
         copies[place] = np.arange(4)
     for one, other in ("links.h5", "copies"), ("copies", "links.h5"):
-        run(tmp_path / one, tmp_path / other)
+        compared(tmp_path / one, tmp_path / other)
     copies["entry/soft"][1] = 9
     copies["group/data/z"].attrs["a"] = 1
     copies["dangling"] = copies["loop"] = np.arange(4)
@@ -496,7 +492,7 @@ def test_an_attribute_of_another_form_is_told_from_another_value(one, other, tmp
         found = compare(tmp_path / first, tmp_path / second, code=2)
         assert kinds(found) == {("/", "attribute x"): "form" if equal else "content"}, (read, found)
         assert found["differences"] == 1 and found["differences_of_form"] == equal
-        lines = run(tmp_path / first, tmp_path / second, code=2).splitlines()
+        lines = compared(tmp_path / first, tmp_path / second, code=2).splitlines()
         assert lines[0].endswith(" (only the form differs)") == equal
         assert lines[1:] == (["0 differences of the content, 1 of the form"] if equal else [])
 
@@ -531,7 +527,7 @@ def test_texts_of_another_length_are_another_form(tmp_path):
     assert sorted(item["kind"] for item in found["different"]) == ["content", "content", "form", "form"]
     assert '1 element differs, the first at [2]: "naïve", "naive"' in [item["text"] for item in found["different"]]
     assert '1 element differs, the first at [1]: "", "x"' in [item["text"] for item in found["different"]]
-    lines = run(tmp_path / "fixed.h5", tmp_path / "any.h5", code=2).splitlines()
+    lines = compared(tmp_path / "fixed.h5", tmp_path / "any.h5", code=2).splitlines()
     assert lines[-1] == "2 differences of the content, 2 of the form"
 
 
@@ -550,7 +546,7 @@ def test_the_kinds_of_other_differences(tmp_path):
     assert found["differences"] == 9 and found["differences_of_form"] == 1
     assert [key for key, kind in kinds(found).items() if kind == "form"] == [("/", "attribute n")]
     assert set(kinds(found).values()) == {"form", "content"}
-    assert run(tmp_path / "a.h5", tmp_path / "b.h5", code=2).endswith("\n8 differences of the content, 1 of the form\n")
+    assert compared(tmp_path / "a.h5", tmp_path / "b.h5", code=2).endswith("\n8 differences of the content, 1 of the form\n")
 
 
 def test_a_conversion_and_back_changes_no_content(tmp_path):
@@ -560,8 +556,8 @@ def test_a_conversion_and_back_changes_no_content(tmp_path):
             f["v"].attrs[name] = value
     for target in ("b.zarr", "c.h5"):
         source = tmp_path / ("a.h5" if target == "b.zarr" else "b.zarr")
-        subprocess.run([CODECFS, "convert", source, tmp_path / target], check=True, capture_output=True, timeout=60)
-        run(tmp_path / "a.h5", tmp_path / target)
+        codecfs("convert", source, tmp_path / target)
+        compared(tmp_path / "a.h5", tmp_path / target)
     with h5py.File(tmp_path / "a.h5") as f, netCDF4.Dataset(tmp_path / "d.nc", "w") as d:  # netCDF has one form of these
         d.createDimension("x", 4)
         v = d.createVariable("v", "f8", ("x",))

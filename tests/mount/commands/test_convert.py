@@ -16,16 +16,11 @@ import zarr
 from conftest import CODECFS, DATA, libhdf5_version
 from mounts import signal_all
 from damaged_attributes import damaged_message
+from running import codecfs, run
 from zarr3_cases import LITTLE, sharding
 from zarr3_stores import named, write_array, write_group
 
 FORMATS = ["zarr", "zarr3", "zip", "hdf5"]
-
-
-def run(*words, code=0, **keywords):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120, **keywords)
-    assert done.returncode == code, (words, done.stdout, done.stderr)
-    return done.stdout + done.stderr
 
 
 def make_source(path, rows=60):
@@ -77,7 +72,7 @@ def are_same(one, other):
 def test_others_read_the_same(tmp_path, form):
     source = make_source(tmp_path / "a.nc")
     made = tmp_path / {"zarr": "b.zarr", "zip": "b.zip", "hdf5": "b.nc"}[form]
-    assert "chunks" in run("convert", source, made)
+    assert "chunks" in codecfs("convert", source, made).output
     wanted, found = values_of(source), values_of(made)
     names = set(wanted) - {"x", "y"}  # dimensions without a variable are datasets of netCDF-4
     assert names <= set(found)
@@ -97,21 +92,21 @@ def test_compare_finds_no_difference(tmp_path, name, form):
     if form == "hdf5" and name in ("zarr/filters", "zarr/fortran_order"):
         pytest.skip("HDF5 has no form for some of its codecs and types: see test_what_hdf5_cannot_have")
     made = tmp_path / f"b.{form}"
-    run("convert", "--format", form, DATA / name, made)
-    run("compare", DATA / name, made)
+    codecfs("convert", "--format", form, DATA / name, made)
+    codecfs("compare", DATA / name, made)
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_and_back_again(tmp_path, form):
     source = make_source(tmp_path / "a.nc")
-    run("convert", "--format", form, source, tmp_path / "b")
-    run("convert", "--format", "hdf5", tmp_path / "b", tmp_path / "c.nc")
-    run("compare", source, tmp_path / "c.nc")
+    codecfs("convert", "--format", form, source, tmp_path / "b")
+    codecfs("convert", "--format", "hdf5", tmp_path / "b", tmp_path / "c.nc")
+    codecfs("compare", source, tmp_path / "c.nc")
 
 
 def test_stored_bytes_are_passed_through(tmp_path):
     source = make_source(tmp_path / "a.nc")
-    run("convert", source, tmp_path / "b.zarr")
+    codecfs("convert", source, tmp_path / "b.zarr")
     with h5py.File(source) as file:
         t = file["t"].id
         for i in range(t.get_num_chunks()):
@@ -123,36 +118,36 @@ def test_stored_bytes_are_passed_through(tmp_path):
 @pytest.mark.parametrize("form", FORMATS)
 def test_rules_give_other_filters(tmp_path, form):
     source = make_source(tmp_path / "a.nc")
-    run("convert", "--format", form, "-F", "t,shuffle|zstd,5", "-F", "/g/big,none", source, tmp_path / "b")
-    found = {v["path"]: v for v in json.loads(run("info", "--json", tmp_path / "b"))["variables"]}
+    codecfs("convert", "--format", form, "-F", "t,shuffle|zstd,5", "-F", "/g/big,none", source, tmp_path / "b")
+    found = {v["path"]: v for v in json.loads(codecfs("info", "--json", tmp_path / "b").output)["variables"]}
     assert found["/t"]["filter"] == "2,2|32015,5" and found["/g/big"]["filter"] == "none"
-    run("compare", source, tmp_path / "b")
+    codecfs("compare", source, tmp_path / "b")
 
 
 def test_what_hdf5_cannot_have(tmp_path):
     """It is told, and nothing is left: a second attempt would fail in the same way."""
     zarr.open_group(str(tmp_path / "a.zarr"), "w").create_dataset("v", data=np.zeros(3, "f16"))
-    assert "HDF5 has no type" in run("convert", tmp_path / "a.zarr", tmp_path / "b.h5", code=32)
+    assert "HDF5 has no type" in codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5", code=32).output
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
 def test_codecs_that_hdf5_lacks_are_left_out(tmp_path):
     """The chunks are decoded, and a warning says so."""
-    done = subprocess.run([CODECFS, "convert", DATA / "zarr/filters", tmp_path / "b.h5"], capture_output=True, text=True)
-    assert done.returncode == 0 and "-F gives other filters" in done.stderr, done.stderr
-    run("compare", DATA / "zarr/filters", tmp_path / "b.h5")
+    done = codecfs("convert", DATA / "zarr/filters", tmp_path / "b.h5")
+    assert "-F gives other filters" in done.stderr, done.stderr
+    codecfs("compare", DATA / "zarr/filters", tmp_path / "b.h5")
 
 
 def test_codecs_that_hdf5_lacks_are_replaced(tmp_path):
-    run("convert", "-F", "*,deflate,1", DATA / "zarr/filters", tmp_path / "b.h5")
-    run("compare", DATA / "zarr/filters", tmp_path / "b.h5")
+    codecfs("convert", "-F", "*,deflate,1", DATA / "zarr/filters", tmp_path / "b.h5")
+    codecfs("compare", DATA / "zarr/filters", tmp_path / "b.h5")
 
 
 def test_the_ending_chooses_the_format(tmp_path):
     source = DATA / "hdf5/layouts.h5"
     for name, what in (("a.h5", "HDF5"), ("a.nc", "HDF5"), ("a.zip", "zip"), ("a.zarr", "Zarr v2"), ("plain", "Zarr v2")):
-        run("convert", source, tmp_path / name)
-        told = json.loads(run("info", "--json", tmp_path / name))["format"]
+        codecfs("convert", source, tmp_path / name)
+        told = json.loads(codecfs("info", "--json", tmp_path / name).output)["format"]
         assert what.split()[0] in told or (what == "HDF5" and "netCDF-4" in told), (name, told)
 
 
@@ -161,29 +156,29 @@ def test_endings_of_formats_that_are_hdf5(tmp_path, ending):
     """Without names of dimensions, h5py finds datasets and nothing of netCDF's."""
     source = zarr.open_group(str(tmp_path / "a.zarr"), "w")
     source.create_dataset("g/x", data=np.arange(6), chunks=3)
-    run("convert", tmp_path / "a.zarr", tmp_path / f"b.{ending}")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / f"b.{ending}")
     with h5py.File(tmp_path / f"b.{ending}") as f:
         assert (f["g/x"][...] == np.arange(6)).all() and list(f) == ["g"] and list(f["g"]) == ["x"] and set(f["g/x"].attrs) <= {"_FillValue"}
-    run("compare", tmp_path / "a.zarr", tmp_path / f"b.{ending}")
+    codecfs("compare", tmp_path / "a.zarr", tmp_path / f"b.{ending}")
 
 
 @pytest.mark.parametrize("ending", ["cdf", "CDF", "mat", "nc3", "h4", "n5", "npy", "tif"])
 def test_endings_of_other_formats_are_refused(tmp_path, ending):
     source = zarr.open_group(str(tmp_path / "a.zarr"), "w")
     source.create_dataset("x", data=np.arange(6), chunks=3)
-    assert "--format" in run("convert", tmp_path / "a.zarr", tmp_path / f"b.{ending}", code=32)
+    assert "--format" in codecfs("convert", tmp_path / "a.zarr", tmp_path / f"b.{ending}", code=32).output
     assert os.listdir(tmp_path) == ["a.zarr"]
-    run("convert", "--format", "hdf5", tmp_path / "a.zarr", tmp_path / f"b.{ending}")
+    codecfs("convert", "--format", "hdf5", tmp_path / "a.zarr", tmp_path / f"b.{ending}")
     with h5py.File(tmp_path / f"b.{ending}") as f:
         assert (f["x"][...] == np.arange(6)).all()
 
 
 def test_errors_leave_nothing(tmp_path):
     (tmp_path / "there").mkdir()
-    assert "exists" in run("convert", DATA / "hdf5/layouts.h5", tmp_path / "there", code=32)
-    assert "No such file" in run("convert", tmp_path / "nowhere", tmp_path / "b.zarr", code=32)
-    assert "no Zarr" in run("convert", DATA / "hdf5/types_without_zarr_form.h5", tmp_path / "b.zarr", code=32)
-    assert "--format" in run("convert", "--format", "tar", DATA / "hdf5/layouts.h5", tmp_path / "b", code=1)
+    assert "exists" in codecfs("convert", DATA / "hdf5/layouts.h5", tmp_path / "there", code=32).output
+    assert "No such file" in codecfs("convert", tmp_path / "nowhere", tmp_path / "b.zarr", code=32).output
+    assert "no Zarr" in codecfs("convert", DATA / "hdf5/types_without_zarr_form.h5", tmp_path / "b.zarr", code=32).output
+    assert "--format" in codecfs("convert", "--format", "tar", DATA / "hdf5/layouts.h5", tmp_path / "b", code=1).output
     assert os.listdir(tmp_path) == ["there"]
 
 
@@ -214,12 +209,12 @@ def test_an_interrupted_one_is_resumed(tmp_path, form, how):
     assert process.returncode != 0 and not made.exists() and partial.exists()
     if how == signal.SIGINT:
         assert "--resume" in told
-    assert "--resume" in run("convert", "--format", form, *slow, source, made, code=32)
-    assert "another conversion" in run("convert", "--format", form, "--resume", source, made, code=32)
-    told = run("convert", "--format", form, *slow, "--resume", source, made)
+    assert "--resume" in codecfs("convert", "--format", form, *slow, source, made, code=32).output
+    assert "another conversion" in codecfs("convert", "--format", form, "--resume", source, made, code=32).output
+    told = codecfs("convert", "--format", form, *slow, "--resume", source, made).output
     if form in ("zarr", "zarr3"):
         assert "were there" in told
-    run("compare", source, made)
+    codecfs("compare", source, made)
     left = [name for name in os.listdir(tmp_path) if name not in ("a.h5", "b")]
     assert left == []
     if form in ("zarr", "zarr3"):
@@ -240,8 +235,8 @@ def many_small(path, count):
 
 
 def test_many_small_variables(tmp_path):
-    run("convert", many_small(tmp_path / "a.zarr", 400), tmp_path / "b.nc")
-    run("compare", tmp_path / "a.zarr", tmp_path / "b.nc")
+    codecfs("convert", many_small(tmp_path / "a.zarr", 400), tmp_path / "b.nc")
+    codecfs("compare", tmp_path / "a.zarr", tmp_path / "b.nc")
     with netCDF4.Dataset(tmp_path / "b.nc") as file:
         assert all(float(file[f"v{i}"][...].ravel()[-1]) == i + 0.5 and file[f"v{i}"].number == i for i in range(400))
         assert file["v3"].dimensions == file["v399"].dimensions == ("x",)
@@ -275,8 +270,8 @@ def test_the_end_of_the_process_that_writes_is_told_and_resumed(tmp_path):
     assert "is lost" in told and not made.exists() and partial.exists()
     with h5py.File(partial, "r"):
         pass
-    run("convert", "--resume", source, made)
-    run("compare", source, made)
+    codecfs("convert", "--resume", source, made)
+    codecfs("compare", source, made)
 
 
 def test_a_changed_source_is_not_resumed(tmp_path):
@@ -284,7 +279,7 @@ def test_a_changed_source_is_not_resumed(tmp_path):
     made = tmp_path / "b.zarr"
     (tmp_path / "b.zarr.codecfs-partial").mkdir()
     (tmp_path / "b.zarr.codecfs-partial.json").write_text("{}\n")
-    assert "has changed" in run("convert", "--resume", source, made, code=32)
+    assert "has changed" in codecfs("convert", "--resume", source, made, code=32).output
     assert not made.exists()
 
 
@@ -292,12 +287,12 @@ def test_files_from_before_a_power_cut_are_written_anew(tmp_path):
     """They may have their size and not their content."""
     source, made = make_source(tmp_path / "a.nc"), tmp_path / "b.zarr"
     partial, note = tmp_path / "b.zarr.codecfs-partial", tmp_path / "b.zarr.codecfs-partial.json"
-    run("convert", source, tmp_path / "whole.zarr")
+    codecfs("convert", source, tmp_path / "whole.zarr")
     process = begin(source, made)
     while not note.exists() or not note.read_text().endswith("\n"):
         time.sleep(0.001)
     process.kill()
-    process.communicate()
+    process.communicate(timeout=60)
     if made.exists():
         pytest.skip("it was faster than the signal")
     identity, boot = note.read_text().splitlines()
@@ -307,13 +302,13 @@ def test_files_from_before_a_power_cut_are_written_anew(tmp_path):
     chunk = partial / "t/0.0.0"
     chunk.write_bytes(bytes(len(chunk.read_bytes())))
     note.write_text(f"{identity}\nanother boot\n")
-    assert "were there" not in run("convert", "--resume", source, made)
-    run("compare", source, made)
+    assert "were there" not in codecfs("convert", "--resume", source, made).output
+    codecfs("compare", source, made)
 
 
 def test_rules_that_cannot_work_leave_nothing(tmp_path):
     source = make_source(tmp_path / "a.nc")
-    assert "szip" in run("convert", "-F", "/g/names,szip,32,8", source, tmp_path / "b.nc", code=32)
+    assert "szip" in codecfs("convert", "-F", "/g/names,szip,32,8", source, tmp_path / "b.nc", code=32).output
     assert os.listdir(tmp_path) == ["a.nc"]
 
 
@@ -324,10 +319,10 @@ def test_a_full_disk(tmp_path, small_disk):
     for form in ("zarr", "hdf5"):
         disk = small_disk("8m")
         made = disk / f"b.{form}"
-        assert "No space left" in run("convert", "--format", form, source, made, code=32)
+        assert "No space left" in codecfs("convert", "--format", form, source, made, code=32).output
         assert not made.exists()
         for left in disk.glob("b*"):
-            subprocess.run(["rm", "-r", left], check=True)
+            run("rm", "-r", left)
 
 
 @pytest.mark.parametrize("form", ["hdf5", "zip"])
@@ -335,7 +330,7 @@ def test_a_full_disk_is_not_told_for_each_chunk(tmp_path, small_disk, form):
     values = np.random.default_rng(1).integers(0, 1 << 60, (2000, 500))
     zarr.open_group(str(tmp_path / "a.zarr"), "w").create_dataset("v", data=values, chunks=(1, 500), compressor=None)
     disk = small_disk("4m")
-    told = run("convert", "-F", "*,deflate,1", "--format", form, tmp_path / "a.zarr", disk / "b", code=32).splitlines()
+    told = codecfs("convert", "-F", "*,deflate,1", "--format", form, tmp_path / "a.zarr", disk / "b", code=32).output.splitlines()
     assert 2 < len(told) < 20 and any("more attempts to store chunks failed" in line for line in told), len(told)
 
 
@@ -344,9 +339,9 @@ def test_a_dataset_is_not_converted_into_itself(tmp_path):
     zarr.open_group(str(tmp_path / "a.zarr"), "a")
     (tmp_path / "link").symlink_to("a.zarr/v")
     for name in ("a.zarr/b.zarr", "a.zarr/v/b.h5", "link/b.zip", "a.zarr/../a.zarr/b"):
-        assert "in the source itself" in run("convert", tmp_path / "a.zarr", tmp_path / name, code=32)
+        assert "in the source itself" in codecfs("convert", tmp_path / "a.zarr", tmp_path / name, code=32).output
     assert sorted(os.listdir(tmp_path / "a.zarr")) == [".zgroup", "v"]
-    run("convert", tmp_path / "a.zarr", tmp_path / "a.zarr2")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "a.zarr2")
 
 
 def test_members_that_cannot_be_read_are_not_left_out_silently(tmp_path):
@@ -359,15 +354,15 @@ def test_members_that_cannot_be_read_are_not_left_out_silently(tmp_path):
     whole = path.read_bytes()
     (tmp_path / "whole.h5").write_bytes(whole)
     path.write_bytes(whole[:address] + bytes(16) + whole[address + 16:])
-    found = json.loads(subprocess.run([CODECFS, "verify", "--json", path], capture_output=True, timeout=60).stdout)
+    found = json.loads(codecfs("verify", "--json", path, code=None).stdout)
     assert [item["path"] for item in found["damaged"]] == ["/g/v"]
-    run("verify", path, code=2)
-    assert "/g/v" in run("compare", path, tmp_path / "whole.h5", code=3)
-    assert "! " in run("info", path)
+    codecfs("verify", path, code=2)
+    assert "/g/v" in codecfs("compare", path, tmp_path / "whole.h5", code=3).output
+    assert "! " in codecfs("info", path).output
     for words in (["convert", path, tmp_path / "b.zarr"], ["recode", "-F", "*,deflate,1", path], ["refs", path]):
-        assert "/g/v: " in run(*words, code=32)
+        assert "/g/v: " in codecfs(*words, code=32).output
     assert path.read_bytes() == whole[:address] + bytes(16) + whole[address + 16:] and not (tmp_path / "b.zarr").exists()
-    run("convert", path, tmp_path / "b.zarr", "--skip", "g/v")
+    codecfs("convert", path, tmp_path / "b.zarr", "--skip", "g/v")
     assert zarr.open_group(str(tmp_path / "b.zarr"), "r")["w"][()] == 1
 
 
@@ -377,18 +372,18 @@ def test_links_in_a_directory_are_told(tmp_path):
         f["hard"], f["soft"], f["dangling"] = f["g/v"], h5py.SoftLink("/g/v"), h5py.SoftLink("/no/where")
         f["one"], f["two"] = h5py.ExternalLink("o.h5", "/v"), h5py.ExternalLink("p.h5", "/v")
     for words in [], ["--format", "zarr3"]:
-        told = run("convert", *words, tmp_path / "a.h5", tmp_path / "b.zarr").splitlines()
+        told = codecfs("convert", *words, tmp_path / "a.h5", tmp_path / "b.zarr").output.splitlines()
         assert sum("symbolic link" in line for line in told) == 2, told
         assert any("3 links (the first is /dangling -> no/where) became symbolic links" in line for line in told)
         assert any("2 links (the first is /one -> " in line and "lead nowhere" in line for line in told)
         assert os.readlink(tmp_path / "b.zarr/soft") == "g/v"
         shutil.rmtree(tmp_path / "b.zarr")
-    told = run("convert", tmp_path / "a.h5", tmp_path / "b.zip").splitlines()
+    told = codecfs("convert", tmp_path / "a.h5", tmp_path / "b.zip").output.splitlines()
     assert sum("warning" in line for line in told) == 1, told
     assert any("5 links (the first is /dangling -> no/where): readers do not see them" in line for line in told)
     with h5py.File(tmp_path / "c.h5", "w") as f:
         f["v"] = np.arange(5)
-    assert "symbolic" not in run("convert", tmp_path / "c.h5", tmp_path / "c.zarr")
+    assert "symbolic" not in codecfs("convert", tmp_path / "c.h5", tmp_path / "c.zarr").output
 
 
 @pytest.mark.parametrize("words", [[], ["--format", "zarr3"]])
@@ -396,20 +391,20 @@ def test_only_the_root_has_consolidated_metadata(tmp_path, words):
     """That of all groups would grow with the square of their depth."""
     with h5py.File(tmp_path / "a.h5", "w") as f:
         f["/".join("g" * 100) + "/v"] = np.arange(5)
-    run("convert", *words, tmp_path / "a.h5", tmp_path / "b")
+    codecfs("convert", *words, tmp_path / "a.h5", tmp_path / "b")
     found = [path for path in (tmp_path / "b").rglob("*") if path.name == ".zmetadata" or
              path.name == "zarr.json" and "consolidated_metadata" in path.read_text()]
     assert found == [tmp_path / "b" / ("zarr.json" if words else ".zmetadata")]
     assert len(found[0].read_text()) > 100 * 50
-    run("compare", tmp_path / "a.h5", tmp_path / "b")
+    codecfs("compare", tmp_path / "a.h5", tmp_path / "b")
 
 
 def test_a_store_without_its_group_file(tmp_path):
     zarr.save_array(str(tmp_path / "a.zarr/v"), np.arange(9))
-    told = run("convert", tmp_path / "a.zarr", tmp_path / "b.h5", code=32)
+    told = codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5", code=32).output
     assert "is a folder of datasets" in told and ".zgroup" in told
     (tmp_path / "a.zarr/.zgroup").write_text('{"zarr_format": 2}')
-    run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
     assert (h5py.File(tmp_path / "b.h5")["v"][...] == np.arange(9)).all()
 
 
@@ -421,7 +416,7 @@ def test_shards_with_damaged_indexes_are_not_copied(tmp_path, nested):
     for name in "vw":
         write_array(tmp_path / "a.zarr" / name, np.arange(16 * 8).reshape(16, 8), (8, 8),
                     [sharding([4, 4], inner, index_codecs=[LITTLE, named("crc32c")], index_location="end")], "int64", 0, 0)
-    run("convert", tmp_path / "a.zarr", tmp_path / "b.zarr")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.zarr")
     shard = tmp_path / "a.zarr/v/c/1/0"
     whole = shard.read_bytes()
     assert (tmp_path / "b.zarr/v/c/1/0").read_bytes() == whole
@@ -431,15 +426,15 @@ def test_shards_with_damaged_indexes_are_not_copied(tmp_path, nested):
         shard.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1:])
         shutil.rmtree(tmp_path / "c.zarr", ignore_errors=True)
         if is_damage:
-            told = run("convert", tmp_path / "a.zarr", tmp_path / "c.zarr", code=32)
+            told = codecfs("convert", tmp_path / "a.zarr", tmp_path / "c.zarr", code=32).output
             assert "/v/c/1/0: " in told and "index" in told and "--skip" in told and not (tmp_path / "c.zarr").exists()
-            run("verify", tmp_path / "a.zarr", code=2)
+            codecfs("verify", tmp_path / "a.zarr", code=2)
             for left in tmp_path.glob("c.zarr.*"):
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
-            run("convert", "--skip", "v", tmp_path / "a.zarr", tmp_path / "c.zarr")
+            codecfs("convert", "--skip", "v", tmp_path / "a.zarr", tmp_path / "c.zarr")
             assert (tmp_path / "c.zarr/w/c/1/0").exists() and not (tmp_path / "c.zarr/v").exists()
         else:
-            run("convert", tmp_path / "a.zarr", tmp_path / "c.zarr")
+            codecfs("convert", tmp_path / "a.zarr", tmp_path / "c.zarr")
 
 
 @pytest.mark.parametrize("name, words", [("b.zarr", []), ("b3", ["--format", "zarr3"]), ("b.zip", [])])
@@ -450,12 +445,12 @@ def test_variables_and_groups_are_left_out(tmp_path, name, words):
         f.create_dataset("references", (2,), dtype=h5py.ref_dtype)[0] = f["v"].ref
         f.attrs["metadata"] = "references"
     source, made = tmp_path / "a.h5", tmp_path / name
-    told = run("convert", *words, source, made, code=32)
+    told = codecfs("convert", *words, source, made, code=32).output
     assert "/references: " in told and "--skip" in told and not made.exists()
-    assert "--skip /nowhere: not in" in run("convert", *words, source, made, "--skip", "nowhere", code=32)
+    assert "--skip /nowhere: not in" in codecfs("convert", *words, source, made, "--skip", "nowhere", code=32).output
     assert sorted(os.listdir(tmp_path)) == ["a.h5"]
-    run("convert", *words, source, made, "--skip", "/references", "--skip", "g/h/")
-    info = json.loads(run("info", "--json", made))
+    codecfs("convert", *words, source, made, "--skip", "/references", "--skip", "g/h/")
+    info = json.loads(codecfs("info", "--json", made).output)
     assert sorted(v["path"] for v in info["variables"]) == ["/g/v", "/gg", "/v"]
     if name == "b.zip":
         group = zarr.open_group(zarr.ZipStore(str(made), mode="r"), "r")
@@ -493,15 +488,15 @@ def test_all_that_cannot_be_opened_is_told(tmp_path, words):
         with h5py.File(path) as f, pytest.raises((KeyError, OSError)):
             f[name]
     for more in [], ["--skip-unsupported"]:
-        told = run("convert", *words, *more, path, made, code=32)
+        told = codecfs("convert", *words, *more, path, made, code=32).output
         assert "/g/bad: " in told and "/worse: " in told and ("/references: " in told) == (not more), told
         assert os.listdir(tmp_path) == ["a.h5"]
-    told = run("convert", *words, "--skip", "g/bad", "--skip-unsupported", path, made, code=32)
+    told = codecfs("convert", *words, "--skip", "g/bad", "--skip-unsupported", path, made, code=32).output
     assert "/worse: " in told and "/g/bad" not in told
-    told = run("convert", *words, "--skip", "worse", "--skip", "g/bad", "--skip-unsupported", path, made)
+    told = codecfs("convert", *words, "--skip", "worse", "--skip", "g/bad", "--skip-unsupported", path, made).output
     for name in "/g/bad", "/worse", "/references":
         assert f"left out: {name}: " in told
-    assert [v["path"] for v in json.loads(run("info", "--json", made))["variables"]] == ["/whole"]
+    assert [v["path"] for v in json.loads(codecfs("info", "--json", made).output)["variables"]] == ["/whole"]
 
 
 def test_what_zarr3_has_no_form_for(tmp_path):
@@ -509,9 +504,9 @@ def test_what_zarr3_has_no_form_for(tmp_path):
         f["a"] = np.arange(5)
         for name in "uv":
             f.create_dataset(f"g/{name}", (3,), dtype=h5py.vlen_dtype("i4"))  # nothing is stored
-    told = run("convert", "--format", "zarr3", tmp_path / "a.h5", tmp_path / "b", code=32)
+    told = codecfs("convert", "--format", "zarr3", tmp_path / "a.h5", tmp_path / "b", code=32).output
     assert "/g/u: " in told and "/g/v: " in told and not (tmp_path / "b").exists()
-    told = run("convert", "--format", "zarr3", "--skip-unsupported", tmp_path / "a.h5", tmp_path / "b")
+    told = codecfs("convert", "--format", "zarr3", "--skip-unsupported", tmp_path / "a.h5", tmp_path / "b").output
     assert "/g/u: " in told and "/g/v: " in told
     assert sorted(os.listdir(tmp_path / "b")) == ["a", "g", "zarr.json"] and os.listdir(tmp_path / "b/g") == ["zarr.json"]
     assert sorted(json.loads((tmp_path / "b/zarr.json").read_text())["consolidated_metadata"]["metadata"]) == ["a", "g"]
@@ -525,9 +520,9 @@ def test_what_hdf5_has_no_form_for_is_left_out_alone(tmp_path):
     for name in "long", "z":
         source.create_dataset(name, data=np.zeros(3, "f16"))
         source[name].attrs["units"] = "m"
-    told = run("convert", tmp_path / "a.zarr", tmp_path / "b.h5", code=32)
+    told = codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5", code=32).output
     assert "/long" in told and "/z" in told and sorted(os.listdir(tmp_path)) == ["a.zarr"]
-    told = run("convert", "--skip-unsupported", tmp_path / "a.zarr", tmp_path / "b.h5")
+    told = codecfs("convert", "--skip-unsupported", tmp_path / "a.zarr", tmp_path / "b.h5").output
     assert "left out: /long: " in told and "left out: /z: " in told
     with h5py.File(tmp_path / "b.h5") as f:
         assert sorted(f) == ["a", "b", "c"] and all((f[name][...] == values).all() for name in f)
@@ -537,13 +532,13 @@ def test_what_hdf5_has_no_form_for_is_left_out_alone(tmp_path):
 def test_attributes_that_cannot_be_read_are_not_replaced(tmp_path, form):
     """zarr.json of a mount shows the reason in their place, which must not become an attribute of the copy."""
     damaged_message(tmp_path / "a.h5", "version")
-    told = run("convert", "--format", form, tmp_path / "a.h5", tmp_path / "b", code=32)
+    told = codecfs("convert", "--format", form, tmp_path / "a.h5", tmp_path / "b", code=32).output
     assert "/v: " in told and "/g: " in told and not (tmp_path / "b").exists()
-    run("convert", "--format", form, "--skip-unsupported", tmp_path / "a.h5", tmp_path / "c", code=32)
+    codecfs("convert", "--format", form, "--skip-unsupported", tmp_path / "a.h5", tmp_path / "c", code=32)
     for left in tmp_path.glob("*partial*"):
         shutil.rmtree(left) if left.is_dir() else left.unlink()
-    run("convert", "--format", form, "--skip", "v", "--skip", "g", tmp_path / "a.h5", tmp_path / "d")
-    assert [v["path"] for v in json.loads(run("info", "--json", tmp_path / "d"))["variables"]] == ["/w"]
+    codecfs("convert", "--format", form, "--skip", "v", "--skip", "g", tmp_path / "a.h5", tmp_path / "d")
+    assert [v["path"] for v in json.loads(codecfs("info", "--json", tmp_path / "d").output)["variables"]] == ["/w"]
 
 
 RULES = [("v,szip,4,16", "szip"), ("v,lzf", "lzf"), ("nowhere,deflate,1", "no such variable"), ("g,deflate,1", "is a group"),
@@ -556,14 +551,14 @@ def test_a_rule_for_a_named_variable_is_kept_or_fails(tmp_path, form, rule, reas
     with h5py.File(tmp_path / "a.h5", "w") as f:
         f.create_dataset("v", data=np.arange(4096, dtype="i4"), chunks=(1024,))
         f["scalar"], f["g/w"] = 1, np.arange(5)
-    told = run("convert", "--format", form, "-F", rule, tmp_path / "a.h5", tmp_path / "b", code=32)
+    told = codecfs("convert", "--format", form, "-F", rule, tmp_path / "a.h5", tmp_path / "b", code=32).output
     assert reason in told and os.listdir(tmp_path) == ["a.h5"]
 
 
 def test_a_rule_for_all_variables_tells_where_it_is_not_kept(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as f:
         f.create_dataset("v", data=np.arange(4096, dtype="i4"), chunks=(1024,))
-    told = run("convert", "-F", "*,lzf", tmp_path / "a.h5", tmp_path / "b.zarr")
+    told = codecfs("convert", "-F", "*,lzf", tmp_path / "a.h5", tmp_path / "b.zarr").output
     assert "warning" in told and "/v: lzf" in told
     assert json.loads((tmp_path / "b.zarr/v/.zarray").read_text())["compressor"] is None
 
@@ -575,15 +570,15 @@ def test_texts_that_hdf5_gives_no_such_filter(tmp_path, form):
         for name in "text", "g/more":
             f.create_dataset(name, data=["a", "bc", "d" * 100], dtype=h5py.string_dtype(), chunks=(2,))
         f.create_dataset("x", data=np.arange(1000), chunks=(100,))
-    run("convert", "--format", form, "-F", "*,deflate,1", tmp_path / "a.h5", tmp_path / "a")
+    codecfs("convert", "--format", form, "-F", "*,deflate,1", tmp_path / "a.h5", tmp_path / "a")
     one = [CODECFS, "convert", "-F", "text,fletcher32", tmp_path / "a", tmp_path / "b.h5"]
     hdf5 = libhdf5_version()
-    if int(hdf5[1]) >= 2 and subprocess.run(one).returncode == 0:
+    if int(hdf5[1]) >= 2 and run(*one, code=None).returncode == 0:
         with h5py.File(tmp_path / "b.h5") as f:  # HDF5 2.2 gives it to them, and 1.10 reads them; 2.0 refuses
             assert f["text"].fletcher32 and f["text"].asstr()[:].tolist() == ["a", "bc", "d" * 100] and not f["g/more"].fletcher32
         pytest.skip(f"{hdf5[0]} has this filter for these strings")
     for more in [], ["--skip-unsupported"]:
-        told = run("convert", *more, "-F", "*,shuffle|fletcher32", tmp_path / "a", tmp_path / "b.h5")
+        told = codecfs("convert", *more, "-F", "*,shuffle|fletcher32", tmp_path / "a", tmp_path / "b.h5").output
         assert "2 variables are not given the filters of the rule for all variables: the first is /" in told
         assert "left out" not in told
         with h5py.File(tmp_path / "b.h5") as f:
@@ -591,7 +586,7 @@ def test_texts_that_hdf5_gives_no_such_filter(tmp_path, form):
             for name in "text", "g/more":
                 assert f[name].asstr()[:].tolist() == ["a", "bc", "d" * 100] and not f[name].fletcher32
         os.remove(tmp_path / "b.h5")
-        told = run("convert", *more, "-F", "text,fletcher32", tmp_path / "a", tmp_path / "b.h5", code=32)
+        told = codecfs("convert", *more, "-F", "text,fletcher32", tmp_path / "a", tmp_path / "b.h5", code=32).output
         assert 'filter rule "text,fletcher32": /text: ' in told and "skip" not in told
         assert sorted(os.listdir(tmp_path)) == ["a", "a.h5"]
 
@@ -599,10 +594,10 @@ def test_texts_that_hdf5_gives_no_such_filter(tmp_path, form):
 def test_a_rule_for_shards_that_are_copied(tmp_path):
     write_group(tmp_path / "a.zarr")
     write_array(tmp_path / "a.zarr/v", np.arange(64).reshape(8, 8), (8, 8), [sharding([4, 4], [LITTLE])], "int64", 0, 0)
-    told = run("convert", "-F", "v,zstd,3", tmp_path / "a.zarr", tmp_path / "b.zarr", code=32)
+    told = codecfs("convert", "-F", "v,zstd,3", tmp_path / "a.zarr", tmp_path / "b.zarr", code=32).output
     assert "/v: its shards" in told
-    assert "warning" in run("convert", "-F", "*,zstd,3", tmp_path / "a.zarr", tmp_path / "b.zarr")
-    run("convert", "--format", "zarr", "-F", "v,zstd,3", tmp_path / "a.zarr", tmp_path / "c.zarr")
+    assert "warning" in codecfs("convert", "-F", "*,zstd,3", tmp_path / "a.zarr", tmp_path / "b.zarr").output
+    codecfs("convert", "--format", "zarr", "-F", "v,zstd,3", tmp_path / "a.zarr", tmp_path / "c.zarr")
     assert json.loads((tmp_path / "c.zarr/v/.zarray").read_text())["compressor"]["id"] == "zstd"
 
 
@@ -613,14 +608,14 @@ def test_paths_that_are_too_long(tmp_path):
         file["near"] = np.arange(3)
         file["/".join(names) + "/far"] = np.arange(5)
     for format in ("zarr", "zarr3", "nczarr"):
-        told = run("convert", "--format", format, source, tmp_path / "out", code=32)
+        told = codecfs("convert", "--format", format, source, tmp_path / "out", code=32).output
         assert "/" + "/".join(names[:15]) in told and "4095" in told, told[-300:]
         assert os.listdir(tmp_path) == ["a.h5"]
-    run("convert", "--skip", "/" + names[0], source, tmp_path / "skipped")
+    codecfs("convert", "--skip", "/" + names[0], source, tmp_path / "skipped")
     assert zarr.open(str(tmp_path / "skipped"), mode="r")["near"][:].tolist() == [0, 1, 2]
-    run("convert", source, tmp_path / "b.zip")
-    run("compare", source, tmp_path / "b.zip")
-    run("convert", tmp_path / "b.zip", tmp_path / "b.h5")
+    codecfs("convert", source, tmp_path / "b.zip")
+    codecfs("compare", source, tmp_path / "b.zip")
+    codecfs("convert", tmp_path / "b.zip", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:
         assert file["/".join(names) + "/far"][:].tolist() == list(range(5))
 
@@ -635,7 +630,7 @@ def test_a_directory_with_paths_that_are_too_long(tmp_path):
             file.write('{"zarr_format": 2}')
         os.mkdir("g" * 250, dir_fd=at)
         at = os.open("g" * 250, os.O_RDONLY, dir_fd=at)
-    told = run("convert", source, tmp_path / "b.h5", code=32)
+    told = codecfs("convert", source, tmp_path / "b.h5", code=32).output
     assert "g" * 250 + "/" + "g" * 250 in told, told[-300:]
     assert os.listdir(tmp_path) == ["a.zarr"]
     shutil.rmtree(source)
@@ -653,25 +648,25 @@ def test_attributes_without_a_form(tmp_path, form):
         f["w"].make_scale("w")
         f["w2"].dims[0].attach_scale(f["w"])  # by references, which Zarr has as names
     missing = ["/@ref", "/v@a/b", "/v@region", "/g@big"]
-    told = run("convert", "--format", form, tmp_path / "a.h5", tmp_path / "b", code=32)
+    told = codecfs("convert", "--format", form, tmp_path / "a.h5", tmp_path / "b", code=32).output
     assert all(f"codecfs: {path}: " in told for path in missing) and "DIMENSION_LIST" not in told
     assert "4 variables, groups or attributes cannot be converted" in told and not (tmp_path / "b").exists()
 
-    told = run("convert", "--format", form, "--skip-unsupported", tmp_path / "a.h5", tmp_path / "b")
+    told = codecfs("convert", "--format", form, "--skip-unsupported", tmp_path / "a.h5", tmp_path / "b").output
     assert all(f"left out: {path}: " in told for path in missing)
-    told = run("convert", "--format", form, *[word for path in missing for word in ("--skip", path)], tmp_path / "a.h5",
-               tmp_path / "c")
+    told = codecfs("convert", "--format", form, *[word for path in missing for word in ("--skip", path)], tmp_path / "a.h5",
+                   tmp_path / "c").output
     assert all(f"left out: {path}: --skip" in told for path in missing)
     for name in "b", "c":
-        run("convert", tmp_path / name, tmp_path / f"{name}.h5")
+        codecfs("convert", tmp_path / name, tmp_path / f"{name}.h5")
         with h5py.File(tmp_path / f"{name}.h5") as f:
             assert f["v"][...].tolist() == list(range(6)) and f["v"].attrs["units"] in ("m", b"m")
             assert f["v@ref"][...].tolist() == [0, 1] and f["w2"].dims[0][0].name == "/w" and not f["g"].attrs
     for wrong, reason in ("v@units", "only those that cannot be copied"), ("v@nothing", "only those"), ("u@ref", "not in"):
-        assert reason in run("convert", "--format", form, "--skip", wrong, "--skip-unsupported", tmp_path / "a.h5",
-                             tmp_path / "d", code=32)
-    assert "not in" in run("convert", "--format", "hdf5", "--skip", "v@region", tmp_path / "a.h5", tmp_path / "d", code=32)
-    run("convert", "--format", "hdf5", tmp_path / "a.h5", tmp_path / "d")
+        assert reason in codecfs("convert", "--format", form, "--skip", wrong, "--skip-unsupported", tmp_path / "a.h5", tmp_path / "d",
+                                 code=32).output
+    assert "not in" in codecfs("convert", "--format", "hdf5", "--skip", "v@region", tmp_path / "a.h5", tmp_path / "d", code=32).output
+    codecfs("convert", "--format", "hdf5", tmp_path / "a.h5", tmp_path / "d")
     with h5py.File(tmp_path / "d") as f:
         assert f[f.attrs["ref"]].name == "/v" and f["g"].attrs["big"].size == 3 << 20
 
@@ -696,17 +691,17 @@ def test_one_attribute_that_cannot_be_read(tmp_path, form, isolation):
         f["v"].attrs["number"], f["v"].attrs["texts"] = 1, ["some", "texts"]
     damage_values(tmp_path / "a.h5", "texts")
     options = ["-O", f"isolate={isolation}"]
-    found = subprocess.run([CODECFS, "verify", "--json", *options, tmp_path / "a.h5"], capture_output=True, timeout=60)
+    found = codecfs("verify", "--json", *options, tmp_path / "a.h5", code=None, text=False)
     [damage] = json.loads(found.stdout)["damaged"]
     assert found.returncode == 2 and damage["path"] == "/v" and "attribute" in damage["reason"]
     convert = ["convert", "--format", form, *options, tmp_path / "a.h5", tmp_path / "b"]
     path = "/v" if isolation == "on" else "/v@texts"
     for words in [], ["--skip-unsupported"]:
-        told = run(*convert, *words, code=32)
+        told = codecfs(*convert, *words, code=32).output
         assert f"codecfs: {path}: " in told and f"--skip {path} leaves it out" in told
         assert os.listdir(tmp_path) == ["a.h5"]
-    assert f"left out: {path}: --skip" in run(*convert, "--skip", path)
-    run("convert", tmp_path / "b", tmp_path / "b.h5")
+    assert f"left out: {path}: --skip" in codecfs(*convert, "--skip", path).output
+    codecfs("convert", tmp_path / "b", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as f:
         assert isolation == "on" or (f["v"].attrs["number"] == 1 and "texts" not in f["v"].attrs and f["v"].size == 6)
 
@@ -734,15 +729,15 @@ def test_texts_of_xarray_in_netcdf(tmp_path, version):
                 "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}},
                 "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}))
         (store / "zarr.json").write_text(json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}))
-    run("convert", store, tmp_path / "a.nc")
+    codecfs("convert", store, tmp_path / "a.nc")
     with netCDF4.Dataset(tmp_path / "a.nc") as f:
         assert f["named"][...].tolist() == words.tolist() and f["named"].dimensions == ("y", "x")
-    run("compare", store, tmp_path / "a.nc")
+    codecfs("compare", store, tmp_path / "a.nc")
     with h5py.File(tmp_path / "a.nc", "r+") as f:
         f["named"][1, 1] = "another"
-    run("compare", store, tmp_path / "a.nc", code=2)
+    codecfs("compare", store, tmp_path / "a.nc", code=2)
     shutil.rmtree(store / "named")
     if version == 2:
-        run("convert", store, tmp_path / "a.h5")
+        codecfs("convert", store, tmp_path / "a.h5")
         with h5py.File(tmp_path / "a.h5") as f:
             assert f["alone"].dtype == words.dtype and f["alone"][...].tolist() == words.tolist()

@@ -14,19 +14,14 @@ import numpy as np
 import pytest
 
 from conftest import CODECFS, mounted
+from running import codecfs, run
 
 COLOURS = {"RED": 0, "GREEN": 1, "BLUE": 42}
 
 
-def run(*words, code=0):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, (words, done.stdout, done.stderr)
-    return done.stdout + done.stderr
-
-
 def dump(path, *options):
     """Without what must differ: the name of the file, and places in it."""
-    done = subprocess.run(["h5dump", *options, path], capture_output=True, text=True, check=True)
+    done = run("h5dump", *options, path)
     text = done.stdout.split("\n", 1)[1].replace(str(path), "")  # h5dump of HDF5 2 has it at each reference
     text = re.sub(r"OFFSET \d+\n", "OFFSET\n", text)
     return re.sub(r'\b(DATASET|GROUP) \d+ "', r'\1 "', text)
@@ -108,19 +103,19 @@ def filters(path, name):
 def test_everything_is_kept(tmp_path):
     source, made = make(tmp_path / "a.h5"), tmp_path / "b.h5"
     before = source.read_bytes()
-    assert run("convert", source, made) == f"{made}: 31 chunks, 80.3 KiB\n"
+    assert codecfs("convert", source, made).output == f"{made}: 31 chunks, 80.3 KiB\n"
     assert dump(source) == dump(made) and dump(source, "-pH") == dump(made, "-pH")
     assert source.read_bytes() == before and made.read_bytes()[:512] == before[:512]
-    assert made.stat().st_size < len(before) - 390_000 and "cannot become smaller" in run("compact", made)
+    assert made.stat().st_size < len(before) - 390_000 and "cannot become smaller" in codecfs("compact", made).output
     assert made.stat().st_mode & 0o777 == 0o666 & ~os.umask(os.umask(0o22) or 0o22)
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "b.h5"] and not os.listxattr(made)
 
 
 def test_of_netcdf_too(tmp_path):
     source, made = make_netcdf(tmp_path / "a.nc"), tmp_path / "b.nc"
-    run("convert", "-F", "colour&/g/v,shuffle|deflate,3", source, made)
+    codecfs("convert", "-F", "colour&/g/v,shuffle|deflate,3", source, made)
     def text(path):
-        return subprocess.run(["ncdump", "-n", "a", path], capture_output=True, text=True, check=True).stdout
+        return run("ncdump", "-n", "a", path).stdout
     assert text(source) == text(made)
     with netCDF4.Dataset(made) as f:
         assert f["colour"].filters()["complevel"] == 3 and f["g/v"].filters()["shuffle"] and not f["point"].filters()["zlib"]
@@ -129,16 +124,16 @@ def test_of_netcdf_too(tmp_path):
 
 def test_rules_change_only_filters(tmp_path):
     source, made = make(tmp_path / "a.h5"), tmp_path / "b.h5"
-    run("convert", "-F", "enum&compound&big&limited&opaque&sequences,shuffle|deflate,5", source, made)
+    codecfs("convert", "-F", "enum&compound&big&limited&opaque&sequences,shuffle|deflate,5", source, made)
     assert dump(source) == dump(made)
     changed = [(one, other) for one, other in zip(dump(source, "-A", "-p").split("DATASET "), dump(made, "-A", "-p").split("DATASET "))
                if one != other]
     assert len(changed) >= 5 and all("DEFLATE { LEVEL 5 }" in other for _, other in changed)
     for name in ("enum", "compound", "big", "limited", "opaque"):
         assert filters(made, name) == [2, 1]
-    assert filters(made, "empty") == [] and "cannot become smaller" in run("compact", made)
+    assert filters(made, "empty") == [] and "cannot become smaller" in codecfs("compact", made).output
     # Where filters could not apply, a rule for all variables leaves them out and says so.
-    assert "/null: HDF5 has no filters" in run("convert", "-F", "*,deflate,1", source, tmp_path / "c.h5")
+    assert "/null: HDF5 has no filters" in codecfs("convert", "-F", "*,deflate,1", source, tmp_path / "c.h5").output
     assert filters(tmp_path / "c.h5", "empty") == [1] and dump(source) == dump(tmp_path / "c.h5")
 
 
@@ -152,22 +147,22 @@ def test_a_rule_for_all_where_one_variable_cannot_have_filters(tmp_path):
         for name, kind in ("references", h5py.h5t.STD_REF_OBJ), ("lists", h5py.h5t.vlen_create(h5py.h5t.STD_I32LE)):
             h5py.h5d.create(f.id, name.encode(), kind, h5py.h5s.create_simple((2,)), properties)
         f["references"][0], f["lists"][1] = f["w"].ref, [1, 2, 3]
-    told = run("convert", "-F", "*,deflate,1", tmp_path / "a.h5", tmp_path / "b.h5")
+    told = codecfs("convert", "-F", "*,deflate,1", tmp_path / "a.h5", tmp_path / "b.h5").output
     for name in "compact", "references", "lists":
         assert f"warning: the filters are not changed: /{name}: " in told
     assert filters(tmp_path / "b.h5", "w") == [1] and dump(tmp_path / "a.h5") == dump(tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as f:
         assert f[f["references"][0]] == f["w"] and f["lists"][1].tolist() == [1, 2, 3]
         assert f["references"].id.get_create_plist().get_layout() == h5py.h5d.COMPACT
-    assert "/compact" in run("convert", "-F", "compact,deflate,1", tmp_path / "a.h5", tmp_path / "c.h5", code=32)
+    assert "/compact" in codecfs("convert", "-F", "compact,deflate,1", tmp_path / "a.h5", tmp_path / "c.h5", code=32).output
     assert not (tmp_path / "c.h5").exists()
 
 
 def test_without_isolation(tmp_path):
     """The process that compacts is forked from one that has used libhdf5."""
     source, made = make(tmp_path / "a.h5"), tmp_path / "b.h5"
-    run("convert", "-O", "isolate=off", "-F", "big,shuffle|deflate,5", "--skip", "enum", source, made)
-    run("convert", "-F", "big,shuffle|deflate,5", "--skip", "enum", source, tmp_path / "c.h5")
+    codecfs("convert", "-O", "isolate=off", "-F", "big,shuffle|deflate,5", "--skip", "enum", source, made)
+    codecfs("convert", "-F", "big,shuffle|deflate,5", "--skip", "enum", source, tmp_path / "c.h5")
     assert dump(made) == dump(tmp_path / "c.h5") and dump(made, "-pH") == dump(tmp_path / "c.h5", "-pH")
 
 
@@ -176,17 +171,17 @@ def test_what_is_skipped_is_not_in_the_file(tmp_path):
     with h5py.File(source, "r+") as f:
         f["secret"], f["g/secret"] = b"a secret of mine", b"a secret of mine"
     # The references of others to them would dangle.
-    assert "needed by what stays" in run("convert", "--skip", "big", source, made, code=32)
+    assert "needed by what stays" in codecfs("convert", "--skip", "big", source, made, code=32).output
     assert os.listdir(tmp_path) == ["a.h5"]
-    run("convert", "--skip", "secret", "--skip", "/g/secret", "--skip", "g/h", "--skip", "enum", "--skip", "soft", "--skip", "x",
-        source, made)
+    codecfs("convert", "--skip", "secret", "--skip", "/g/secret", "--skip", "g/h", "--skip", "enum", "--skip", "soft", "--skip", "x",
+            source, made)
     with h5py.File(source) as one, h5py.File(made) as other:
         assert sorted(set(one) - set(other)) == ["enum", "secret", "soft"] and list(other["g"]) == ["cycle"]
         assert (other["hard"][...] == one["hard"][...]).all()
         # A dimension that others have stays, without its values.
         assert not other["x"][...].any() and other["limited"].dims[1][0] == other["x"]
     assert b"secret of mine" not in made.read_bytes()
-    found = [v["path"] for v in json.loads(run("info", "--json", made))["variables"]]
+    found = [v["path"] for v in json.loads(codecfs("info", "--json", made).output)["variables"]]
     assert "/x" not in found and "/y" in found
 
 
@@ -204,7 +199,7 @@ def test_resumed_with_and_without_the_copy(tmp_path):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.001)
     process.kill()
-    process.wait()
+    process.wait(60)
     assert partial.exists() and not made.exists()
     identity, _, _ = note.read_text().splitlines()
     # Without the line the copy is begun anew, as after a power cut.
@@ -216,7 +211,7 @@ def test_resumed_with_and_without_the_copy(tmp_path):
             partial.write_bytes(content)
         else:
             shutil.copyfile(source, partial)
-        run(*words[:1], "--resume", *words[1:])
+        codecfs(*words[:1], "--resume", *words[1:])
         assert filters(made, "big") == [1] and sorted(os.listdir(tmp_path)) == ["a.h5", "b.h5"]
         with h5py.File(made) as one, h5py.File(source) as other:
             assert (one["big"][...] == other["big"][...]).all() and list(one) == ["big"]
@@ -239,9 +234,9 @@ def test_interrupted_while_it_is_compacted(tmp_path):
         pytest.skip("it was faster than the signal")
     assert process.returncode == 32 and "interrupted" in told and "--resume" in told and time.monotonic() - begun < 10
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "b.h5.codecfs-partial", "b.h5.codecfs-partial.json"]
-    run("convert", "--resume", source, made)
+    codecfs("convert", "--resume", source, made)
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "b.h5"]
-    run("compare", source, made)
+    codecfs("compare", source, made)
 
 
 def test_committed_changes_of_a_killed_mount_are_in_the_copy(tmp_path):
@@ -258,7 +253,7 @@ def test_committed_changes_of_a_killed_mount_are_in_the_copy(tmp_path):
     expected[10:20] = np.arange(10) + 500
     before = source.read_bytes()
     assert (tmp_path / ".a.h5.codecfs-wal").exists()
-    run("convert", source, made)
+    codecfs("convert", source, made)
     with h5py.File(made) as f:
         assert (f["v"][...] == expected).all()
     assert source.read_bytes() == before and (tmp_path / ".a.h5.codecfs-wal").exists()
@@ -268,18 +263,18 @@ def test_files_that_cannot_be_copied_are_refused(tmp_path):
     small = {"libver": ("latest", "latest")}
     with h5py.File(tmp_path / "f%d.h5", "w", driver="family", memb_size=4096) as f:
         f["v"] = np.arange(5000)
-    assert "h5repack" in run("convert", tmp_path / "f0.h5", tmp_path / "b.h5", code=32)
+    assert "h5repack" in codecfs("convert", tmp_path / "f0.h5", tmp_path / "b.h5", code=32).output
     with h5py.File(tmp_path / "marked.h5", "w", **small) as f:
         f["v"] = 1
         f.flush()
         shutil.copyfile(tmp_path / "marked.h5", tmp_path / "copy.h5")
-    assert "h5clear" in run("convert", tmp_path / "copy.h5", tmp_path / "b.h5", code=32)
+    assert "h5clear" in codecfs("convert", tmp_path / "copy.h5", tmp_path / "b.h5", code=32).output
     with open(tmp_path / "marked.h5") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert "another program" in run("convert", tmp_path / "marked.h5", tmp_path / "b.h5", code=32)
+        assert "another program" in codecfs("convert", tmp_path / "marked.h5", tmp_path / "b.h5", code=32).output
     assert not list(tmp_path.glob("b.h5*"))
-    assert "exists" in run("convert", tmp_path / "marked.h5", tmp_path / "copy.h5", code=32)
-    assert "exists" in run("convert", tmp_path / "marked.h5", tmp_path / "marked.h5", code=32)
+    assert "exists" in codecfs("convert", tmp_path / "marked.h5", tmp_path / "copy.h5", code=32).output
+    assert "exists" in codecfs("convert", tmp_path / "marked.h5", tmp_path / "marked.h5", code=32).output
 
 
 def test_data_in_other_files(tmp_path):
@@ -297,9 +292,9 @@ def test_data_in_other_files(tmp_path):
         f.create_dataset("external", (10,), "<i4", external=[(str(tmp_path / "raw"), 0, 40)])
     for name, variable in ("a.h5", "virtual"), ("e.h5", "external"):
         source = tmp_path / name
-        assert f"/{variable}: its data is in other files" in run("convert", source, tmp_path / "other/b.h5", code=32)
+        assert f"/{variable}: its data is in other files" in codecfs("convert", source, tmp_path / "other/b.h5", code=32).output
         assert os.listdir(tmp_path / "other") == []
-        told = run("convert", "-F", "*,deflate,1", source, tmp_path / "b.h5")
+        told = codecfs("convert", "-F", "*,deflate,1", source, tmp_path / "b.h5").output
         assert f"/{variable}: its data is in other files, to which the new file refers" in told
         assert "the filters are not changed" in told
         with h5py.File(tmp_path / "b.h5") as f:
@@ -307,11 +302,11 @@ def test_data_in_other_files(tmp_path):
         assert dump(source) == dump(tmp_path / "b.h5")
         (tmp_path / "b.h5").unlink()
     (tmp_path / "other/link.h5").symlink_to("../a.h5")
-    assert "other files" in run("convert", tmp_path / "other/link.h5", tmp_path / "other/b.h5", code=32)
+    assert "other files" in codecfs("convert", tmp_path / "other/link.h5", tmp_path / "other/b.h5", code=32).output
     with h5py.File(tmp_path / "a.h5", "r+") as f:
         f["link"] = h5py.ExternalLink("source.h5", "/v")
-    assert "external link" not in run("convert", tmp_path / "a.h5", tmp_path / "c.h5")
-    assert "/link: external link" in run("convert", "--skip", "virtual", tmp_path / "a.h5", tmp_path / "other/b.h5")
+    assert "external link" not in codecfs("convert", tmp_path / "a.h5", tmp_path / "c.h5").output
+    assert "/link: external link" in codecfs("convert", "--skip", "virtual", tmp_path / "a.h5", tmp_path / "other/b.h5").output
     with h5py.File(tmp_path / "other/b.h5") as f:
         assert list(f) == ["link", "w"]
 
@@ -322,22 +317,22 @@ def test_disks_without_room(tmp_path, small_disk):
         f.create_dataset("v", data=np.random.default_rng(1).integers(0, 1 << 60, 600_000), chunks=(10_000,))
         f["w"] = 1
     disk = small_disk("4m")
-    assert "No space left" in run("convert", source, disk / "b.h5", code=32) and os.listdir(disk) == []
+    assert "No space left" in codecfs("convert", source, disk / "b.h5", code=32).output and os.listdir(disk) == []
     small_disk("7m")
-    told = run("convert", source, disk / "b.h5")
+    told = codecfs("convert", source, disk / "b.h5").output
     assert "unused space stays" in told and dump(source) == dump(disk / "b.h5")
     (disk / "b.h5").unlink()
     # Something of a skipped variable could stay in the file.
-    assert "--resume" in run("convert", "--skip", "w", source, disk / "b.h5", code=32)
+    assert "--resume" in codecfs("convert", "--skip", "w", source, disk / "b.h5", code=32).output
     small_disk("20m")
-    run("convert", "--skip", "w", "--resume", source, disk / "b.h5")
+    codecfs("convert", "--skip", "w", "--resume", source, disk / "b.h5")
     assert os.listdir(disk) == ["b.h5"]
     (disk / "b.h5").unlink()
     small_disk("7m")
-    told = run("convert", "-F", "v,deflate,1", source, disk / "b.h5", code=32)
+    told = codecfs("convert", "-F", "v,deflate,1", source, disk / "b.h5", code=32).output
     assert "--resume" in told and ("No space left" in told or "disk space" in told)
     small_disk("30m")
-    run("convert", "-F", "v,deflate,1", "--resume", source, disk / "b.h5")
+    codecfs("convert", "-F", "v,deflate,1", "--resume", source, disk / "b.h5")
     assert filters(disk / "b.h5", "v") == [1] and os.listdir(disk) == ["b.h5"]
 
 
@@ -348,7 +343,7 @@ def test_damage_is_not_copied(tmp_path):
         address = h5py.h5o.get_info(f["g/v"].id).addr
     whole = source.read_bytes()
     source.write_bytes(whole[:address] + bytes(16) + whole[address + 16:])
-    assert "/g/v: " in run("convert", source, tmp_path / "b.h5", code=32)
+    assert "/g/v: " in codecfs("convert", source, tmp_path / "b.h5", code=32).output
     # libhdf5 must read an object to remove it.
-    assert "cannot be removed" in run("convert", "--skip", "g/v", source, tmp_path / "b.h5", code=32)
+    assert "cannot be removed" in codecfs("convert", "--skip", "g/v", source, tmp_path / "b.h5", code=32).output
     assert os.listdir(tmp_path) == ["a.h5"]

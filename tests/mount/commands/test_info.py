@@ -17,20 +17,20 @@ import pytest
 import zarr
 from compare import numpy_dtype
 from conftest import CODECFS, DATA
+from running import codecfs, run
 from zarr3_cases import LITTLE, ZSTD, sharding
 from zarr3_stores import write_array, write_group, zip_store
 
 SHARDS = sharding([2, 3], [LITTLE, ZSTD])
 
 
-def run(*words, code=0, **kwargs):
-    result = subprocess.run([CODECFS, "info", *map(str, words)], capture_output=True, text=True, timeout=60, **kwargs)
-    assert result.returncode == code, (result.stdout[-2000:], result.stderr)
+def info_of(*words, code=0, **kwargs):
+    result = codecfs("info", *words, **kwargs, code=code)
     return result.stdout if code == 0 else result.stderr
 
 
 def info(*words):
-    return json.loads(run(*words, "--json"))
+    return json.loads(info_of(*words, "--json"))
 
 
 def by_path(found):
@@ -238,14 +238,14 @@ def test_nested_groups_and_links(tmp_path):
     found = info(tmp_path / "a.h5")
     assert {group["path"] for group in found["groups"]} == {"/", "/a", "/a/b", "/a/b/c"}
     assert len(found["variables"]) == 1  # each object once
-    text = run(tmp_path / "a.h5")
+    text = info_of(tmp_path / "a.h5")
     assert "soft → a/b" in text and re.search(r"z_again → |v → ", text)
     for path in ("a/b/c/v", "/a/b/c/v", "a//b/./c/v/", "z_again", "soft/c/v"):
-        assert "int64" in run(tmp_path / "a.h5", path), path
+        assert "int64" in info_of(tmp_path / "a.h5", path), path
         assert info(tmp_path / "a.h5", path)["variables"][0]["shape"] == [3]
     assert {group["path"] for group in info(tmp_path / "a.h5", "a/b")["groups"]} == {"/a/b", "/a/b/c"}
-    assert "there is no /a/x" in run(tmp_path / "a.h5", "a/x/y", code=32)
-    assert "is not a group" in run(tmp_path / "a.h5", "a/b/c/v/w", code=32)
+    assert "there is no /a/x" in info_of(tmp_path / "a.h5", "a/x/y", code=32)
+    assert "is not a group" in info_of(tmp_path / "a.h5", "a/b/c/v/w", code=32)
 
 
 def test_shards_of_zarr_3(tmp_path):
@@ -260,7 +260,7 @@ def test_shards_of_zarr_3(tmp_path):
         assert variable["stored_chunks"] == variable["all_chunks"] == 11 * 6
         files = sum(file.stat().st_size for file in (tmp_path / "s/v").rglob("*") if file.name != "zarr.json")
         assert 0 < variable["stored_bytes"] <= files
-        assert "2 × 3 in shards of 8 × 6" in run(store, "v")
+        assert "2 × 3 in shards of 8 × 6" in info_of(store, "v")
 
 
 def test_a_folder_of_datasets(tmp_path):
@@ -272,7 +272,7 @@ def test_a_folder_of_datasets(tmp_path):
     paths = set(by_path(found))
     assert any("one" in path for path in paths) and any(path.startswith("/below/two") for path in paths)
     assert len(paths) == len(info(DATA / "hdf5/layouts.h5")["variables"]) + len(info(DATA / "zarr/groups")["variables"])
-    assert "below/" in run(tmp_path) and "file_bytes" not in found
+    assert "below/" in info_of(tmp_path) and "file_bytes" not in found
 
 
 def test_what_to_install_for_a_missing_filter():
@@ -281,7 +281,7 @@ def test_what_to_install_for_a_missing_filter():
     found = info("-O", "plugins=off,builtin=off:lz4", DATA / "hdf5/filters_plugins.h5")
     missing = [v for v in found["variables"] if "missing_filters" in v]
     assert len(missing) == 2 and all("lz4" in text for v in missing for text in v["missing_filters"])
-    text = run("-O", "plugins=off,builtin=off:lz4", DATA / "hdf5/filters_plugins.h5")
+    text = info_of("-O", "plugins=off,builtin=off:lz4", DATA / "hdf5/filters_plugins.h5")
     assert "is not installed" in text
 
 
@@ -294,7 +294,7 @@ def test_what_cannot_be_read_does_not_hide_the_rest(tmp_path):
     (store / "bad/.zarray").write_text("{")
     found = info(store)
     assert len(found["variables"]) == good + 1 and "error" in by_path(found)["/bad"]
-    assert "! " in run(store)
+    assert "! " in info_of(store)
     if os.geteuid() == 0:
         return  # may read everything
     locked = store / "locked"
@@ -315,31 +315,31 @@ def test_a_group_that_cannot_be_listed(tmp_path):
     found = info(path)
     [group] = [group for group in found["groups"] if group["path"] == "/g"]
     assert "error" in group and by_path(found)["/w"]["shape"] == [5]
-    assert "! " in run(path)
+    assert "! " in info_of(path)
 
 
 @pytest.mark.parametrize("source", ["/nonexistent.h5", "text"])
 def test_failures_have_one_line_and_exit_code_32(source, tmp_path):
     (tmp_path / "text").write_text("hello\n" * 100)
-    error = run(source, code=32, cwd=tmp_path)
+    error = info_of(source, code=32, cwd=tmp_path)
     assert error.count("\n") == 1 and source in error
 
 
 def test_wrong_words_have_exit_code_1():
     for words in ([], ["--nonsense", "a"], ["a", "b", "c"], ["-O", "nonsense", str(DATA / "hdf5/layouts.h5")]):
-        result = subprocess.run([CODECFS, "info", *words], capture_output=True, text=True, timeout=30)
-        assert result.returncode == 1 and result.stderr.count("\n") == 1, (words, result)
+        result = codecfs("info", *words, seconds=30, code=1)
+        assert result.stderr.count("\n") == 1, (words, result)
 
 
 def test_a_full_disk_is_an_error():
     with open("/dev/full", "w") as full:
-        result = subprocess.run([CODECFS, "info", DATA / "hdf5/layouts.h5"], stdout=full, timeout=30)
+        result = codecfs("info", DATA / "hdf5/layouts.h5", stdout=full, seconds=30, code=None, text=False)
     assert result.returncode == 32
 
 
 def test_the_variable_with_its_attributes():
     path = DATA / "hdf5/netcdf_simple.nc"
-    text = run(path, "temperature")
+    text = info_of(path, "temperature")
     with netCDF4.Dataset(path) as d:
         variable = d["temperature"]
         assert f"units = {variable.units}" in text
@@ -357,7 +357,7 @@ def test_lines_fit_on_the_terminal(name, columns):
     shown = without_colours(on_terminal(DATA / name, columns=columns))
     for line in shown.splitlines():
         assert columns_of(line) <= columns, line
-    everything = run(DATA / name)
+    everything = info_of(DATA / name)
     if columns == 400:
         assert shown == everything
     for variable in info(DATA / name)["variables"]:
@@ -377,11 +377,11 @@ def by_first(path):
 
 def test_colours_only_on_a_terminal(tmp_path):
     path = DATA / "hdf5/netcdf_groups.nc"
-    assert "\x1b" not in run(path)
+    assert "\x1b" not in info_of(path)
     assert "\x1b[" in on_terminal(path)
     assert "\x1b" not in on_terminal(path, NO_COLOR="1")
     assert "\x1b[" in on_terminal(path, NO_COLOR="")
-    assert "\x1b" not in run(path, env={**os.environ, "CLICOLOR_FORCE": "1"})
+    assert "\x1b" not in info_of(path, env={"CLICOLOR_FORCE": "1"})
 
 
 @pytest.mark.parametrize("name", ["a\x1b]0;title\x07b", "a\nb", "a\x9b31mb", "a\u202eb", "a\x7fb"])
@@ -392,25 +392,25 @@ def test_control_characters_in_names_do_not_reach_the_terminal(tmp_path, name):
         f.attrs["x"] = name
         f[name].attrs[name] = name
         f.create_group("g" + name)
-    for text in (without_colours(on_terminal(path)), run(path), run(path, by_first(path))):
+    for text in (without_colours(on_terminal(path)), info_of(path), info_of(path, by_first(path))):
         for bad in "\x1b\x07\x9b\u202e\x7f":
             assert bad not in text, repr(text)
     bad = tmp_path / f"b{name}.h5"
     shutil.copy(path, bad)
     assert not set("\x1b\x07\x9b\u202e\x7f") & set(without_colours(on_terminal(bad)))
-    assert not set("\x1b\x07\x9b\u202e\x7f") & set(run(bad, "nix", code=32))
+    assert not set("\x1b\x07\x9b\u202e\x7f") & set(info_of(bad, "nix", code=32))
 
 
 def test_names_of_wide_characters_are_aligned(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as f:
         f["温度"], f["abc"], f["e\u0301e\u0301"] = 1, 2, 3
-    lines = run(tmp_path / "a.h5").splitlines()[3:]
+    lines = info_of(tmp_path / "a.h5").splitlines()[3:]
     places = {columns_of(line[:line.index("int64")]) for line in lines}
     assert len(lines) == 3 and len(places) == 1
 
 
 def test_help_has_examples():
-    text = run("--help")
+    text = info_of("--help")
     assert "Examples:" in text and "codecfs info " in text and "--json" in text
 
 
@@ -419,8 +419,7 @@ def test_no_mount_and_no_fuse_are_needed(tmp_path):
     if not shutil.which("strace"):
         pytest.skip("no strace")
     trace = tmp_path / "trace"
-    subprocess.run(["strace", "-f", "-e", "trace=openat,mount", "-o", trace, CODECFS, "info",
-                    DATA / "zarr/groups"], check=True, capture_output=True, timeout=60)
+    run("strace", "-f", "-e", "trace=openat,mount", "-o", trace, CODECFS, "info", DATA / "zarr/groups")
     assert "/dev/fuse" not in trace.read_text() and "mount(" not in trace.read_text()
 
 

@@ -1,22 +1,16 @@
 """convert --libver: which versions of HDF5 read a new file. Debian's h5py is the judge."""
 import os
 import re
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 import zarr
-from conftest import CODECFS, mounted
+from conftest import mounted
+from running import codecfs
 
 VALUES = np.arange(600, dtype="<i4").reshape(20, 30)
 VERSIONS = {"": 2, "v110": 2, "latest": 3}
-
-
-def run(*words, code=0):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, (words, done.returncode, done.stdout[-1000:], done.stderr[-1000:])
-    return done.stdout + done.stderr
 
 
 @pytest.fixture
@@ -50,22 +44,22 @@ def check(path):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_versions_of_new_files(store, tmp_path, version):
     made = tmp_path / "b.h5"
-    run("convert", *(["--libver", version] if version else []), store, made)
+    codecfs("convert", *(["--libver", version] if version else []), store, made)
     assert superblock(made) == VERSIONS[version]
     if version != "latest":
         check(made)  # with "latest", libhdf5 2.x makes what Debian's does not read: test_hdf5_2
-    elif re.search(r"libhdf5 1\.10", run("--version")):
+    elif re.search(r"libhdf5 1\.10", codecfs("--version").output):
         check(made)
-    run("compare", store, made)
-    run("verify", made)
-    run("convert", made, tmp_path / "c.zarr")
-    run("compare", store, tmp_path / "c.zarr")
+    codecfs("compare", store, made)
+    codecfs("verify", made)
+    codecfs("convert", made, tmp_path / "c.zarr")
+    codecfs("compare", store, tmp_path / "c.zarr")
 
 
 def test_a_new_file_of_latest_is_written(store, tmp_path):
     """It keeps its version in mounts, recode and compact, and its state if a mount is killed."""
     made = tmp_path / "b.h5"
-    run("convert", "--libver", "latest", store, made)
+    codecfs("convert", "--libver", "latest", store, made)
     with mounted(made, tmp_path / "mnt", "commit=3600") as m:
         with open(m.path / "v/0.0", "r+b") as chunk:
             chunk.write(np.full((10, 10), 7, "<i4").tobytes())
@@ -73,14 +67,14 @@ def test_a_new_file_of_latest_is_written(store, tmp_path):
             os.fsync(chunk.fileno())
         (m.path / "new").mkdir()
         m.kill()
-    run("recover", made)
-    run("verify", made)
+    codecfs("recover", made)
+    codecfs("verify", made)
     assert superblock(made) == 3
-    run("recode", "-F", "*,shuffle|deflate,9", made)
-    run("compact", made)
+    codecfs("recode", "-F", "*,shuffle|deflate,9", made)
+    codecfs("compact", made)
     assert superblock(made) == 3
-    run("verify", made)
-    run("convert", made, tmp_path / "c.zarr")
+    codecfs("verify", made)
+    codecfs("convert", made, tmp_path / "c.zarr")
     root = zarr.open_group(str(tmp_path / "c.zarr"), mode="r")
     want = VALUES.copy()
     want[:10, :10] = 7
@@ -93,12 +87,12 @@ def test_a_new_file_of_latest_is_written(store, tmp_path):
 ])
 def test_mistakes(store, tmp_path, words, told):
     words = [str(tmp_path / word) if word.startswith(("a.", "b.")) else word for word in words]
-    assert told in run("convert", *words, code=32 if "zarr" in words[-1] else 1)
+    assert told in codecfs("convert", *words, code=32 if "zarr" in words[-1] else 1).output
     assert not (tmp_path / "b.h5").exists() and not (tmp_path / "b.zarr").exists()
 
 
 def test_an_hdf5_file_is_copied_with_its_versions(store, tmp_path):
-    run("convert", store, tmp_path / "b.h5")
-    assert "is copied with the versions that it has" in run("convert", "--libver", "latest", tmp_path / "b.h5", tmp_path / "c.h5")
+    codecfs("convert", store, tmp_path / "b.h5")
+    assert "is copied with the versions that it has" in codecfs("convert", "--libver", "latest", tmp_path / "b.h5", tmp_path / "c.h5").output
     assert superblock(tmp_path / "c.h5") == 2
     check(tmp_path / "c.h5")

@@ -5,12 +5,12 @@ import os
 import pathlib
 import random
 import re
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
-from conftest import CODECFS, DATA
+from conftest import DATA
+from running import codecfs, run
 
 COMPARE = os.environ.get("CODECFS_OVERVIEW_COMPARISON")
 CORPUS = pathlib.Path(os.environ.get("CODECFS_CORPUS") or "/nonexistent")
@@ -21,17 +21,13 @@ def compare(directory):
     """What is described quickly and all that is there, of all files in the directory; fails where answers differ."""
     if not COMPARE:
         pytest.skip("skipped: CODECFS_OVERVIEW_COMPARISON names no program")
-    done = subprocess.run([COMPARE, directory], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "CODECFS_COUNT_QUICK": "1"})
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    done = run(COMPARE, directory, seconds=300, env={"CODECFS_COUNT_QUICK": "1"})
     counts = re.findall(r"(\d+) of (\d+) variables", done.stdout)
     return sum(int(quick) for quick, _ in counts), sum(int(all_) for _, all_ in counts)
 
 
 def info(path):
-    done = subprocess.run([CODECFS, "info", "--json", path], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(codecfs("info", "--json", path).stdout)
 
 
 def make(path, libver):
@@ -200,7 +196,7 @@ def test_damaged_files(tmp_path, libver):
             for _ in range(rng.choice((1, 4, 30))):
                 damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         path.write_bytes(damaged)
-        done = subprocess.run([CODECFS, "info", "--json", path], capture_output=True, text=True, timeout=60)
+        done = codecfs("info", "--json", path, code=None)
         if done.returncode == 0:
             answers += len({variable["path"] for variable in json.loads(done.stdout)["variables"]} & before)
         else:

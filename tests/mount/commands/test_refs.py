@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import time
 
 import h5py
@@ -18,6 +17,7 @@ import parquet
 import zips
 from conftest import CODECFS, DATA, mounted
 from references import Referenced, refs
+from running import codecfs, run
 
 FILES = ["filters_builtin", "layouts", "chunk_indexes_latest", "chunk_indexes_earliest", "chunk_indexes_v108", "fill_values",
          "c_user_block_and_ranks", "c_partial_chunks_unfiltered", "filter_masks", "scalars_null_and_empty",
@@ -68,7 +68,7 @@ def test_places_are_those_of_h5py():
 
 def test_it_is_written_as_a_whole(tmp_path):
     out = tmp_path / "a.json"
-    told = subprocess.run([CODECFS, "refs", DATA / "hdf5/layouts.h5", "-o", out], capture_output=True, text=True, check=True)
+    told = codecfs("refs", DATA / "hdf5/layouts.h5", "-o", out)
     assert "chunks" in told.stdout and json.loads(out.read_text())["version"] == 1
     text = out.read_bytes()
     assert "exists" in refs(DATA / "hdf5/layouts.h5", "-o", out, code=32) and out.read_bytes() == text
@@ -95,7 +95,7 @@ def test_changes_that_only_the_log_has_are_no_references(tmp_path):
             os.close(fd)
         m.kill()
     assert "codecfs recover" in refs(path, code=32)
-    subprocess.run([CODECFS, "recover", path], check=True, capture_output=True)
+    codecfs("recover", path)
     group = zarr.open(Referenced(refs(path)), mode="r")
     assert (group["contiguous"][0] == 0x07070707).all() and (group["chunked"][3] == 0x07070707).all()
 
@@ -162,7 +162,7 @@ def test_parquet_of_a_sparse_variable_is_small(tmp_path):
             v[row] = 1
     begin = time.monotonic()
     limited = ["prlimit", f"--as={4 << 30}", CODECFS, "refs", tmp_path / "a.h5", "--parquet", "-o", tmp_path / "refs"]
-    done = subprocess.run(limited, capture_output=True, text=True, timeout=120)
+    done = run(*limited, code=None)
     assert "3 chunks" in done.stdout, done.stderr
     assert time.monotonic() - begin < 20
     assert sorted(os.listdir(tmp_path / "refs/v")) == ["refs.0.parq", "refs.123.parq", "refs.999.parq"]
@@ -209,7 +209,7 @@ def test_a_mount_has_the_references(tmp_path, mount):
     for tool in (["cp", "-p"], ["rsync", "-a"], ["dd", "status=none"]):
         copied = tmp_path / f"copy-{tool[0]}"
         words = [f"if={file}", f"of={copied}"] if tool[0] == "dd" else [file, copied]
-        subprocess.run([*tool, *words], check=True, timeout=60)
+        run(*tool, *words)
         assert copied.read_text() == wanted, tool
     assert file.read_text() == wanted
     assert os.stat(file).st_size == len(wanted)
@@ -281,10 +281,10 @@ CLIENTS = pathlib.Path(os.environ.get("CODECFS_CLIENTS", pathlib.Path.home() / "
 
 def run_client(environment, modules, script, *words):
     python = CLIENTS / environment / "bin/python"
-    have = python.exists() and subprocess.run([python, "-c", f"import {modules}"], capture_output=True).returncode == 0
+    have = python.exists() and run(python, "-c", f"import {modules}", code=None).returncode == 0
     if not have:
         pytest.skip(f"no {modules}: scripts/client-test makes an environment with it")
-    done = subprocess.run([python, "-W", "ignore", "-c", script, *map(str, words)], capture_output=True, text=True, timeout=300)
+    done = run(python, "-W", "ignore", "-c", script, *words, seconds=300, code=None)
     assert done.stdout.endswith("read\n"), done.stderr
 
 

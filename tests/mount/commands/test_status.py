@@ -4,14 +4,13 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 
-from conftest import CODECFS, DATA, Mount
+from conftest import DATA, Mount
+from running import codecfs
 
 
 def status(*words, code=0):
-    done = subprocess.run([CODECFS, "status", *map(str, words)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == code, done.stderr
+    done = codecfs("status", *words, code=code)
     return done.stdout if code == 0 else done.stderr
 
 
@@ -56,7 +55,7 @@ def test_all_mounts_and_none(tmp_path, mount):
 def test_a_dead_mount(place):
     dead = Mount(DATA / "hdf5/layouts.h5", place, "ro")
     dead.process.kill()
-    dead.process.wait()
+    dead.process.wait(60)
     dead.ended = True
     [found] = json.loads(status("--json", dead.path))
     assert "dead" in found["unreachable"] and "dead" in status(dead.path)

@@ -4,14 +4,14 @@ import os
 import random
 import shutil
 import struct
-import subprocess
 
 import h5py
 import numcodecs
 import numpy as np
 import pytest
 import zarr
-from conftest import CODECFS, DATA
+from conftest import DATA
+from running import codecfs
 from zarr3_cases import LITTLE, sharding
 from zarr3_stores import named, write_array, write_group, zip_store
 
@@ -19,14 +19,12 @@ SHAPE, CHUNKS = (23, 31), (5, 8)
 CRC = named("crc32c")
 
 
-def run(source, *words, code=0):
-    result = subprocess.run([CODECFS, "verify", *words, source], capture_output=True, text=True, timeout=120)
-    assert result.returncode == code, (result.returncode, result.stdout[-2000:], result.stderr)
-    return result.stdout
+def verified(source, *words, code=0):
+    return codecfs("verify", *words, source, code=code).stdout
 
 
 def verify(source, *words, code=0):
-    return json.loads(run(source, "--json", *words, code=code))
+    return json.loads(verified(source, "--json", *words, code=code))
 
 
 def noise(seed=1):
@@ -79,7 +77,7 @@ def test_everything_is_read(kind, tmp_path):
     assert (found["chunks"], found["stored_bytes"]) == (count, stored)
     assert found["decoded_bytes"] == count * np.prod(CHUNKS) * 4
     assert (found["groups"], found["variables"]) == (2, 1)
-    text = run(path)
+    text = verified(path)
     assert "no damage" in text and f"{count} chunks of 1 variable" in text
 
 
@@ -149,7 +147,7 @@ def test_exactly_the_damaged_chunks_are_named(kind, seed, tmp_path):
     assert {(d["path"], d["chunk"], d["region"], d["bytes"]) for d in found["damaged"]} == \
         {("/g/v", name, region(name), 4 * elements(name)) for name in chosen}
     assert found["damages"] == len(chosen) and found["lost_bytes"] == 4 * sum(map(elements, chosen))
-    text = run(path, code=2)
+    text = verified(path, code=2)
     assert text.count("DAMAGED") == 1
     for name in chosen:
         assert f"  /g/v, chunk {name} {region(name)}: " in text
@@ -197,12 +195,12 @@ def test_a_truncated_file(tmp_path):
     end = max(offset + size for _, offset, size in places.values())
     os.truncate(path, end - 10)
     lost = [name for name, (_, offset, size) in places.items() if offset + size > end - 10]
-    result = subprocess.run([CODECFS, "verify", "--json", path], capture_output=True, text=True, timeout=60)
+    result = codecfs("verify", "--json", path, code=None)
     assert result.returncode in (2, 32), result
     if result.returncode == 2:
         assert set(lost) <= {d.get("chunk") for d in json.loads(result.stdout)["damaged"]}
     os.truncate(path, 100)
-    assert run(path, code=32) == ""
+    assert verified(path, code=32) == ""
 
 
 def test_chunks_that_overlap(tmp_path):
@@ -265,7 +263,7 @@ def test_what_no_filter_decodes_is_not_called_good():
     found = verify(DATA / "hdf5/filter_unknown.h5", code=3)
     [unchecked] = found["unchecked"]
     assert unchecked["path"] == "/unknown" and "32999" in unchecked["reason"]
-    assert "not checked" in run(DATA / "hdf5/filter_unknown.h5", code=3)
+    assert "not checked" in verified(DATA / "hdf5/filter_unknown.h5", code=3)
 
 
 def test_a_folder(tmp_path):
@@ -278,13 +276,12 @@ def test_a_folder(tmp_path):
 
 
 def test_exit_codes(tmp_path):
-    run("/nonexistent", code=32)
-    result = subprocess.run([CODECFS, "verify"], capture_output=True, text=True, timeout=30)
-    assert result.returncode == 1
-    help_text = subprocess.run([CODECFS, "verify", "--help"], capture_output=True, text=True, timeout=30).stdout
+    verified("/nonexistent", code=32)
+    codecfs("verify", seconds=30, code=1)
+    help_text = codecfs("verify", "--help", seconds=30, code=None).stdout
     assert "Exit codes" in help_text and "Examples:" in help_text
     with open("/dev/full", "w") as full:
-        assert subprocess.run([CODECFS, "verify", DATA / "hdf5/layouts.h5"], stdout=full, timeout=30).returncode == 32
+        codecfs("verify", DATA / "hdf5/layouts.h5", stdout=full, seconds=30, code=32)
 
 
 def test_the_source_is_not_written(tmp_path):
@@ -335,10 +332,10 @@ def test_lost_metadata_of_listed_arrays(tmp_path, version, archive):
     assert all("lists it" in d["reason"] for d in found["damaged"])
     # Nothing leaves it out silently.
     for words in (["convert", source, tmp_path / "b.h5"], ["recode", "-F", "*,deflate,1", source]):
-        done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 32 and "lists it" in done.stderr
-    done = subprocess.run([CODECFS, "convert", "--skip", "v", "--skip", "gone", source, tmp_path / "b.h5"], timeout=60)
-    assert done.returncode == 0 and list(h5py.File(tmp_path / "b.h5")) == ["g"]
+        done = codecfs(*words, code=32)
+        assert "lists it" in done.stderr
+    done = codecfs("convert", "--skip", "v", "--skip", "gone", source, tmp_path / "b.h5")
+    assert list(h5py.File(tmp_path / "b.h5")) == ["g"]
 
 
 def test_damaged_metadata_of_a_member(tmp_path):
@@ -377,7 +374,7 @@ def test_missing_sources_of_virtual_datasets(tmp_path):
     os.unlink(tmp_path / "data/b.h5")
     with h5py.File(tmp_path / "x.h5", "r+") as f:
         del f["here"]
-    text = run(tmp_path / "x.h5", code=3)
+    text = verified(tmp_path / "x.h5", code=3)
     assert "and 3 more cannot be found: readers find the fill value" in text and "no damage in the rest" in text
     assert verify(tmp_path / "x.h5", "-O", "isolate=off", code=3)["unchecked"] != []
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import CODECFS
+from running import codecfs, run
 from test_manual import commands_of_help, mount_options, options_of_help
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
@@ -22,9 +22,8 @@ def bash(line, cwd=None, rest=""):
       _codecfs codecfs "" ""
       printf '%s\n' "${COMPREPLY[@]}"
     """
-    result = subprocess.run(["bash", "-c", script, "bash", TOP / "completions/codecfs.bash", line, rest], cwd=cwd,
-                            capture_output=True, text=True, timeout=30)
-    assert result.returncode == 0 and result.stderr == "", result.stderr
+    result = run("bash", "-c", script, "bash", TOP / "completions/codecfs.bash", line, rest, cwd=cwd, seconds=30)
+    assert result.stderr == "", result.stderr
     return [word for word in result.stdout.split("\n") if word]
 
 
@@ -75,7 +74,7 @@ def test_bash_knows_every_mount_option():
 
 
 def refuses_not(name):
-    result = subprocess.run([CODECFS, "-o", name, "/nonexistent", "/nonexistent"], capture_output=True, text=True)
+    result = codecfs("-o", name, "/nonexistent", "/nonexistent", code=None)
     assert "unknown mount option" not in result.stderr, name
 
 
@@ -84,9 +83,8 @@ def test_bash_offers_filters_that_there_are():
         word = name.removeprefix("*,")
         if word in ("szip", "deflate"):
             word += ",4,8" if word == "szip" else ",5"  # their parameters have no defaults
-        result = subprocess.run([CODECFS, "-F", f"*,{word}", "/nonexistent", "/nonexistent"], capture_output=True,
-                                text=True)
-        assert result.returncode == 32 and "/nonexistent" in result.stderr, result.stderr
+        result = codecfs("-F", f"*,{word}", "/nonexistent", "/nonexistent", code=32)
+        assert "/nonexistent" in result.stderr, result.stderr
 
 
 def test_zsh_knows_every_mount_option():
@@ -135,5 +133,5 @@ def test_zsh_completes():
         assert "[-o view=encoded,mkdir /nonexist -F *,zstd]" in seen, seen
     finally:
         shell.kill()
-        shell.wait()
+        shell.wait(60)
         os.close(master)

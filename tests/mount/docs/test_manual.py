@@ -1,17 +1,15 @@
 """The manual pages: they render without a complaint in 80 columns, and tell of every option that --help prints."""
-import os
 import pathlib
 import re
-import subprocess
 
 import pytest
-from conftest import CODECFS
+from running import codecfs, run
 
 MANUAL = pathlib.Path(__file__).resolve().parents[3] / "docs/man"
 
 
 def help_text(*command):
-    return subprocess.run([CODECFS, *command, "--help"], capture_output=True, text=True, timeout=60).stdout
+    return codecfs(*command, "--help", code=None).stdout
 
 
 def commands_of_help():
@@ -24,9 +22,8 @@ PAGES = ["codecfs.8", "mount.codecfs.8", "codecfs-filters.7", *(f"codecfs-{name}
 
 def shown(page):
     """As man(1) shows it on a terminal of 80 columns, without the bold; what groff complains of is an error."""
-    result = subprocess.run(["man", "--warnings=w", "-l", MANUAL / page], capture_output=True, text=True, timeout=60,
-                            env={**os.environ, "MANWIDTH": "80", "LC_ALL": "C.UTF-8", "MANOPT": "", "PAGER": "cat"})
-    assert result.returncode == 0 and result.stderr == "", result.stderr
+    result = run("man", "--warnings=w", "-l", MANUAL / page, env={"MANWIDTH": "80", "LC_ALL": "C.UTF-8", "MANOPT": "", "PAGER": "cat"})
+    assert result.stderr == "", result.stderr
     return re.sub(".\b", "", result.stdout)
 
 
@@ -46,9 +43,8 @@ def test_a_page_reads_well_in_80_columns(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_mandoc_has_no_complaint(page):
-    result = subprocess.run(["mandoc", "-Tlint", "-Wwarning", MANUAL / page], capture_output=True, text=True,
-                            timeout=60)
-    assert result.returncode == 0 and result.stdout == "", result.stdout
+    result = run("mandoc", "-Tlint", "-Wwarning", MANUAL / page)
+    assert result.stdout == "", result.stdout
 
 
 def test_every_alias_leads_to_a_page():
@@ -144,6 +140,6 @@ def test_the_manual_has_the_exit_codes_and_what_is_searched():
     filters = " ".join(told("codecfs-filters.7").split())
     assert filters.index("-o plugin_path=") < filters.index("HDF5_PLUGIN_PATH;") < filters.index("default one")
     # What is built in is what the program says.
-    version = subprocess.run([CODECFS, "--version"], capture_output=True, text=True, timeout=60).stdout
+    version = codecfs("--version", code=None).stdout
     for name in ("zstd", "blosc", "lz4"):
         assert name in filters and name in version

@@ -4,11 +4,10 @@ import functools
 import pathlib
 import re
 import shlex
-import subprocess
 
 import pytest
-from conftest import CODECFS
 from pages import PAGES, TOP, blocks, prose, read, steps
+from running import codecfs, run
 from test_manual import commands_of_help, help_text, mount_options
 
 COMMANDS = commands_of_help()
@@ -127,8 +126,8 @@ def check_mount_options(text):
 
 @functools.cache
 def check_rule(rule):
-    done = subprocess.run([CODECFS, "-F", rule, "/nonexistent", "/nonexistent"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 32 and "/nonexistent" in done.stderr, done.stderr
+    done = codecfs("-F", rule, "/nonexistent", "/nonexistent", code=32)
+    assert "/nonexistent" in done.stderr, done.stderr
 
 
 def check(words, mention=False):
@@ -293,8 +292,7 @@ def test_pages_end_with_a_newline_and_have_one_title():
 
 
 def test_the_order_of_locks_is_that_of_the_code():
-    done = subprocess.run([TOP / "scripts/print-locking", "--check"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run(TOP / "scripts/print-locking", "--check")
 
 
 def test_forwarding_sources_forward_all():

@@ -2,11 +2,11 @@
 import html
 import os
 import re
-import subprocess
 import xml.etree.ElementTree as ElementTree
 
 from conftest import CODECFS, is_mounted, unmount
 from pages import TOP, read
+from running import run
 
 PICTURE = TOP / "docs/terminal.svg"
 
@@ -19,14 +19,14 @@ def text_of(path):
 
 def test_the_picture_is_what_the_script_makes(tmp_path):
     made = tmp_path / "made.svg"
-    subprocess.run([TOP / "scripts/make-picture", "--codecfs", CODECFS, "--output", made], check=True, timeout=120)
+    run(TOP / "scripts/make-picture", "--codecfs", CODECFS, "--output", made)
     assert text_of(PICTURE) == text_of(made)
     assert PICTURE.read_text() == made.read_text()
 
 
 def test_its_commands_print_its_text(tmp_path):
     """Without the script: the same commands, without a terminal, so that only the filling of the lines may differ."""
-    subprocess.run(["ncgen", "-4", "-o", tmp_path / "sample.nc", TOP / "tests/data/sample.cdl"], check=True)
+    run("ncgen", "-4", "-o", tmp_path / "sample.nc", TOP / "tests/data/sample.cdl")
     (tmp_path / ".bin").mkdir()
     (tmp_path / ".bin/codecfs").symlink_to(CODECFS)
     environment = {**os.environ, "PATH": f"{tmp_path}/.bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
@@ -34,8 +34,7 @@ def test_its_commands_print_its_text(tmp_path):
     assert len(sessions) >= 5 and sum(command.startswith("codecfs ") for command, _ in sessions) >= 3
     try:
         for command, shown in sessions:
-            done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=60)
-            assert done.returncode == 0, (command, done.stderr)
+            done = run("bash", "-c", command, cwd=tmp_path, env=environment)
             assert sorted(done.stdout.split()) == sorted(shown.split()), command
     finally:
         if is_mounted(tmp_path / "mnt"):

@@ -15,6 +15,7 @@ from conftest import CODECFS, is_mounted, unmount
 from pages import PAGES, TOP, blocks, steps
 from client_venvs import python_of
 from filter_plugins import OURS
+from running import run
 
 ZARR3 = "console zarr3"
 WITH_EXAMPLES = [page for page in PAGES if any(block.kind == "console" for block in blocks(page))]
@@ -30,7 +31,7 @@ def pattern(output):
 
 def run_page(page, kind, python, tmp_path):
     shutil.copytree(TOP / "tests/data", tmp_path / "tests/data")
-    subprocess.run(["ncgen", "-4", "-o", tmp_path / "sample.nc", TOP / "tests/data/sample.cdl"], check=True)
+    run("ncgen", "-4", "-o", tmp_path / "sample.nc", TOP / "tests/data/sample.cdl")
     tools = tmp_path / ".bin"
     tools.mkdir()
     (tools / "python3").write_text(f'#!/bin/sh\nexec {python} "$@"\n')  # a link would lose the venv
@@ -43,11 +44,10 @@ def run_page(page, kind, python, tmp_path):
         for block in blocks(page):
             if not block.kind.startswith(kind) or (kind == "console") != (block.kind == "console"):
                 continue
-            if any(subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode for module in block.kind.split()[2:]):
+            if any(run(python, "-c", f"import {module}", code=None).returncode for module in block.kind.split()[2:]):
                 continue
             for command, output in steps(block.text):
-                done = subprocess.run(["bash", "-c", command], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                      text=True, env=environment, timeout=120)
+                done = run("bash", "-c", command, cwd=tmp_path, stderr=subprocess.STDOUT, env=environment, code=None)
                 place = f"{page}:{block.line}: {command}"
                 if "..." in output:
                     assert output.replace("...", "").strip(), f"{place}: says nothing of what it prints"

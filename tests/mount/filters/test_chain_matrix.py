@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import pickle
-import subprocess
 import sys
 
 import h5py
@@ -14,7 +13,8 @@ import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS, xattr
+from conftest import xattr
+from running import codecfs, run
 from test_encoded_chains import fletcher32  # noqa: F401: Debian's numcodecs lacks it
 from filter_plugins import DEBIAN, OURS, compile_plugin
 from venvs import python_of
@@ -87,13 +87,10 @@ def read_hdf5(plugins, path):
     """name -> (ids of the pipeline, values) of each variable, by h5py of Debian, or with hdf5plugin where Debian has no plugin."""
     found = {}
     current = python_of("hdf5plugin")
-    of_hdf5plugin = subprocess.run([current, "-c", "import hdf5plugin; print(hdf5plugin.PLUGIN_PATH)"], check=True, capture_output=True,
-                                   text=True, timeout=60).stdout.strip()
+    of_hdf5plugin = run(current, "-c", "import hdf5plugin; print(hdf5plugin.PLUGIN_PATH)").stdout.strip()
     for python, which, search in [(sys.executable, "debian", plugins),
                                   (current, "others", f"{plugins.partition(':')[0]}:{of_hdf5plugin}")]:
-        done = subprocess.run([python, "-c", SHOW, path, which, *map(str, NOT_IN_DEBIAN)], capture_output=True, timeout=300,
-                              env={**os.environ, "HDF5_PLUGIN_PATH": search})
-        assert done.returncode == 0, done.stderr.decode()
+        done = run(python, "-c", SHOW, path, which, *NOT_IN_DEBIAN, seconds=300, env={"HDF5_PLUGIN_PATH": search}, text=False)
         found |= pickle.loads(done.stdout)
     return found
 
@@ -147,9 +144,8 @@ with netCDF4.Dataset("file://{store}#mode=nczarr,file") as file:
     file.set_auto_maskandscale(False)
     pickle.dump({{name: file[name][...] for name in file.variables}}, sys.stdout.buffer)
 """
-    done = subprocess.run([python_of("netcdf"), "-W", "ignore", "-c", program], capture_output=True, timeout=300,
-                          env={**os.environ, "HDF5_PLUGIN_PATH": f"{plugins.partition(':')[0]}:{OURS}"})
-    assert done.returncode == 0, done.stderr.decode()
+    done = run(python_of("netcdf"), "-W", "ignore", "-c", program, seconds=300,
+               env={"HDF5_PLUGIN_PATH": f"{plugins.partition(':')[0]}:{OURS}"}, text=False)
     return pickle.loads(done.stdout)
 
 
@@ -217,7 +213,7 @@ with netCDF4.Dataset("file://{path}#mode=nczarr,file", "w") as file:
     for name in {list(names)}:
         file.createVariable(name, "<i4", ("y", "x"), chunksizes={CHUNKS}, fill_value=False)[:] = numpy.arange(4000).reshape(40, 100)
 """
-    subprocess.run([python_of("netcdf"), "-W", "ignore", "-c", program], check=True, timeout=300)
+    run(python_of("netcdf"), "-W", "ignore", "-c", program, seconds=300)
     return path
 
 
@@ -278,8 +274,7 @@ def test_given_by_a_rule(mount, tmp_path, place, plugins, kind):
     check(plugins, target, can, kind)
     place.mkdir()
     for chain in cannot[:4]:
-        done = subprocess.run([CODECFS, "-F", f"*,{spec_of(chain)}", target, place], capture_output=True, text=True,
-                              env={**os.environ, "HDF5_PLUGIN_PATH": plugins}, timeout=60)
+        done = codecfs("-F", f"*,{spec_of(chain)}", target, place, env={"HDF5_PLUGIN_PATH": plugins}, code=None)
         assert done.returncode in (1, 32) and any(part in done.stderr for part in chain), done.stderr
 
 
@@ -302,8 +297,7 @@ def every_chain(tmp_path_factory, plugins):
     folder = tmp_path_factory.mktemp("chains")
     make_hdf5(folder / "plain.h5", map(name_of, CHAINS))
     rules = [word for chain in CHAINS for word in ("-F", f"{name_of(chain)},{spec_of(chain)}")]
-    subprocess.run([CODECFS, "convert", *rules, folder / "plain.h5", folder / "all.h5"], check=True, capture_output=True, timeout=300,
-                   env={**os.environ, "HDF5_PLUGIN_PATH": plugins})
+    codecfs("convert", *rules, folder / "plain.h5", folder / "all.h5", seconds=300, env={"HDF5_PLUGIN_PATH": plugins})
     check(plugins, folder / "all.h5", CHAINS, "hdf5")
     return folder / "all.h5"
 
@@ -311,9 +305,7 @@ def every_chain(tmp_path_factory, plugins):
 def test_converted_out_of_hdf5(tmp_path, plugins, every_chain, kind):
     _, name = TARGETS[kind]
     can, cannot = possible(kind, by_spec=False)
-    done = subprocess.run([CODECFS, "convert", "--format", kind, every_chain, tmp_path / name], capture_output=True, text=True,
-                          timeout=300, env={**os.environ, "HDF5_PLUGIN_PATH": plugins})
-    assert done.returncode == 0, done.stderr
+    done = codecfs("convert", "--format", kind, every_chain, tmp_path / name, seconds=300, env={"HDF5_PLUGIN_PATH": plugins})
     check(plugins, tmp_path / name, can, kind)
     assert ("variables are stored without filters" in done.stderr) == bool(cannot), done.stderr
     for chain in cannot:
@@ -365,9 +357,7 @@ def every_codec(tmp_path_factory):
 def test_converted_out_of_zarr(tmp_path, plugins, every_codec, kind):
     can, _ = possible("zarr", by_spec=False)
     _, name = TARGETS[kind]
-    done = subprocess.run([CODECFS, "convert", "--format", kind, every_codec, tmp_path / name], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "HDF5_PLUGIN_PATH": plugins})
-    assert done.returncode == 0, done.stderr
+    done = codecfs("convert", "--format", kind, every_codec, tmp_path / name, seconds=300, env={"HDF5_PLUGIN_PATH": plugins})
     left = [chain for chain in can if kind == "nczarr" and "lz4" in chain]  # which netCDF-C has no codec for
     check(plugins, tmp_path / name, [chain for chain in can if chain not in left], kind)
     assert ("variables are stored without filters" in done.stderr) == bool(left), done.stderr
@@ -382,7 +372,7 @@ def test_copied_as_encoded_files(mount, tmp_path, plugins, every_codec):
     make_hdf5(tmp_path / "t.h5", [])
     mounted = mount(tmp_path / "t.h5", "view=encoded", env={"HDF5_PLUGIN_PATH": plugins})
     for chain in can:
-        subprocess.run(["cp", "-r", every_codec / name_of(chain), mounted.path / name_of(chain)], check=True, timeout=60)
+        run("cp", "-r", every_codec / name_of(chain), mounted.path / name_of(chain))
     for chain in can:
         told, values = read_zarr(mounted.path, name_of(chain))
         assert told == [CODECS[name]["id"] for name in chain] and np.array_equal(values, DATA), chain
@@ -401,7 +391,7 @@ def test_copied_with_attributes(mount, tmp_path, plugins, every_chain, kind, ord
     into = mount(target, "view=decoded", env=environment)
     for chain in can:
         words = ["--preserve=xattr"] if order == "listed" else []
-        subprocess.run(["cp", "-r", *words, source.path / name_of(chain), into.path / name_of(chain)], check=True, timeout=60)
+        run("cp", "-r", *words, source.path / name_of(chain), into.path / name_of(chain))
         if order == "sorted":
             for attribute in sorted(set(os.listxattr(source.path / name_of(chain))) & {"user._Filter", "user._FilterStored"}):
                 os.setxattr(into.path / name_of(chain), attribute, os.getxattr(source.path / name_of(chain), attribute))

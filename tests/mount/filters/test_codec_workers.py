@@ -2,7 +2,6 @@
 import contextlib
 import os
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -10,9 +9,10 @@ import time
 import h5py
 import pytest
 
-from conftest import CODECFS, wait_until, xattr
+from conftest import wait_until, xattr
 from mounts import signal_all
 from filter_plugins import DEBIAN, HOSTILE, compile_plugin
+from running import codecfs, run
 from test_plugins import DATA, every_chunk, fails, loaded_by, read, table
 
 
@@ -164,8 +164,7 @@ with h5py.File({str(tmp_path / "a.h5")!r}) as f:
     data = f["v"][()]
     sys.stdout.buffer.write(b"".join(data[i:i + 10, j:j + 50].tobytes() for i in range(0, 40, 10) for j in (0, 50)))
 """
-    read_back = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True,
-                               env={**os.environ, "HDF5_PLUGIN_PATH": DEBIAN})
+    read_back = run(sys.executable, "-c", program, env={"HDF5_PLUGIN_PATH": DEBIAN}, text=False)
     assert read_back.stdout == shown
 
 
@@ -197,7 +196,7 @@ def small_file(path):
 
 
 def unmount_in_time(mounted, seconds):
-    subprocess.run([CODECFS, "unmount", mounted.path], check=True, timeout=seconds, capture_output=True)
+    codecfs("unmount", mounted.path, seconds=seconds)
     wait_until(lambda: mounted.process.poll() is not None)
 
 

@@ -4,13 +4,13 @@ import itertools
 import json
 import os
 import pickle
-import subprocess
 import sys
 
 import numcodecs
 import numpy as np
 import pytest
 import zarr
+from running import run
 
 VIEW = ".codecfs/view/encoded"
 
@@ -80,8 +80,8 @@ def fletcher32():
 
 def make(path, jobs):
     """The names of those that libhdf5 has made."""
-    done = subprocess.run([sys.executable, "-c", MAKE], input=pickle.dumps((str(path), FILTERS, ARRAYS, jobs)), check=True,
-                          stdout=subprocess.PIPE, env={**os.environ, "HDF5_PLUGIN_PATH": os.environ["CODECFS_PLUGINS"]})
+    done = run(sys.executable, "-c", MAKE, input=pickle.dumps((str(path), FILTERS, ARRAYS, jobs)),
+               env={"HDF5_PLUGIN_PATH": os.environ["CODECFS_PLUGINS"]}, text=False)
     return done.stdout.decode().split()
 
 

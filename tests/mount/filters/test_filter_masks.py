@@ -1,15 +1,15 @@
 """Which filters of a chunk are skipped in HDF5 files: the same as libhdf5 skips, which is asked with the same data."""
 import json
 import os
-import subprocess
 import sys
 
 import h5py
 import numpy as np
 import pytest
 
-from conftest import CODECFS, xattr
+from conftest import xattr
 from filter_plugins import DEBIAN, compile_plugin
+from running import codecfs, run
 
 RNG = np.random.default_rng(39)
 LENGTH = 1000  # elements of a chunk
@@ -99,10 +99,8 @@ print(json.dumps(result))
 
 def hdf5(plugins, **order):
     """h5py reads the plugin path once, so it runs in a process of its own."""
-    run = subprocess.run([sys.executable, "-c", HDF5], input=json.dumps(order), capture_output=True, text=True,
-                         env={**os.environ, "HDF5_PLUGIN_PATH": plugins})
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
+    done = run(sys.executable, "-c", HDF5, input=json.dumps(order), env={"HDF5_PLUGIN_PATH": plugins})
+    return json.loads(done.stdout)
 
 
 def test_the_same_filters_are_skipped_as_by_libhdf5(mount, tmp_path, plugins):
@@ -199,12 +197,6 @@ def masked_file(path):
     return data
 
 
-def run(*arguments, code=0):
-    done = subprocess.run([CODECFS, *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return done.stdout
-
-
 def masks(path, name):
     with h5py.File(path) as f:
         d = f[name].id
@@ -226,12 +218,12 @@ def test_info_and_verify_count_masked_chunks(tmp_path, version):
                                  compression="gzip")
             d.id.write_direct_chunk((10, 10), bytes(100), filter_mask=1)
         expected |= {"/fixed": 1, "/single": 1, "/extensible": 1, "/tree": 1}
-    told = {v["path"]: v["masked_chunks"] for v in json.loads(run("info", "--json", path))["variables"]}
+    told = {v["path"]: v["masked_chunks"] for v in json.loads(codecfs("info", "--json", path).stdout)["variables"]}
     assert told == expected
     total = sum(expected.values())
-    assert json.loads(run("verify", "--json", path))["masked_chunks"] == total
-    assert f"stored without some of their filters: {total} chunks" in run("verify", path)
-    text = run("info", path)
+    assert json.loads(codecfs("verify", "--json", path).stdout)["masked_chunks"] == total
+    assert f"stored without some of their filters: {total} chunks" in codecfs("verify", path).stdout
+    text = codecfs("info", path).stdout
     assert f"lzf,4,261,{4 * LENGTH} (skipped in 1 chunk)" in text
     assert text.count("(skipped in ") == sum(count > 0 for count in expected.values())
 
@@ -240,10 +232,9 @@ def test_recode_encodes_masked_chunks_again(tmp_path):
     path = tmp_path / "a.h5"
     data = masked_file(path)
     before = masks(path, "noise")
-    assert "would encode 2 chunks again" in run("recode", "--dry-run", "-F", "g/v,shuffle,4|deflate,4", path)
+    assert "would encode 2 chunks again" in codecfs("recode", "--dry-run", "-F", "g/v,shuffle,4|deflate,4", path).stdout
     assert masks(path, "g/v") == [0, 3, 0, 3]
-    told = run("recode", "-F", "g/v,shuffle|deflate,4", "-F", "noise,lzf", "-F", "whole,deflate,4", "-F",
-               "large,deflate,4", path)
+    told = codecfs("recode", "-F", "g/v,shuffle|deflate,4", "-F", "noise,lzf", "-F", "whole,deflate,4", "-F", "large,deflate,4", path).stdout
     lines = {line.split(":")[0]: line for line in told.splitlines()}
     assert "has shuffle,4|deflate,4 already, encoded 2 chunks again" in lines["/g/v"]
     assert "encoded 1 chunk again that lacked some of them, of which 1 still do" in lines["/noise"]

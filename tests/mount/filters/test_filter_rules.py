@@ -2,7 +2,6 @@
 tested in tests/unit/filters/filter_rules_test.cc; here they meet real names, sources and the command line."""
 import itertools
 import os
-import subprocess
 
 import h5py
 import netCDF4
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import zarr
 from conftest import xattr
+from running import run
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_two_rules_in_either_order_give_what_nccopy_gives(mount, tmp_path):
         for name in "vw":
             file.createVariable(name, "i4", ("x",), chunksizes=(1024,))[:] = np.arange(4096)
     for rules in itertools.permutations(["v,none", "*,1,3", "v,1,5", "*,2", "v&w,1,7", "w,none"], 2):
-        subprocess.run(["nccopy", *(word for rule in rules for word in ("-F", rule)), path, copy], check=True)
+        run("nccopy", *(word for rule in rules for word in ("-F", rule)), path, copy)
         mounted = mount(path, "ro", rules=rules)
         with h5py.File(copy) as file:
             for name in "vw":

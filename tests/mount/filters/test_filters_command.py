@@ -1,13 +1,12 @@
 """codecfs filters: the list, and the trial of a library. HDF5 itself, through h5py, is the judge of what a filter makes."""
 import os
 import re
-import subprocess
 import sys
 
 import pytest
 
-from conftest import CODECFS
 from filter_plugins import DEBIAN, OURS, compile_plugin
+from running import codecfs, run
 
 TYPES = {"int8": "i1", "uint8": "u1", "int16": "<i2", "uint16": "<u2", "int32": "<i4", "uint32": "<u4", "int64": "<i8",
          "uint64": "<u8", "float32": "<f4", "float64": "<f8", "big-endian int32": ">i4", "big-endian float64": ">f8",
@@ -15,18 +14,14 @@ TYPES = {"int8": "i1", "uint8": "u1", "int16": "<i2", "uint16": "<u2", "int32": 
 
 
 def filters(*arguments, path="", code=0):
-    done = subprocess.run([CODECFS, "filters", *map(str, arguments)], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "HDF5_PLUGIN_PATH": str(path)})
+    done = codecfs("filters", *arguments, seconds=300, env={"HDF5_PLUGIN_PATH": str(path)}, code=None)
     assert done.returncode in ((0, 2) if code is None else (code,)), done.stdout + done.stderr
     return done.stdout if done.returncode in (0, 2) else done.stderr
 
 
 def by_hdf5(path, program):
     """What a program prints in a process whose libhdf5 has these plugins."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                          env={**os.environ, "HDF5_PLUGIN_PATH": str(path)})
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run(sys.executable, "-c", program, env={"HDF5_PLUGIN_PATH": str(path)}).stdout
 
 
 def sizes_of(text):

@@ -2,14 +2,14 @@
 import errno
 import json
 import os
-import subprocess
 
 import h5py
 import numcodecs
 import numpy as np
 import pytest
 import zarr
-from conftest import CODECFS, is_mounted
+from conftest import is_mounted
+from running import codecfs
 
 ARRAY = np.arange(2000, dtype="<i4").reshape(40, 50)
 
@@ -127,14 +127,14 @@ def test_rules_of_the_mount(tmp_path, place, rule, says):
         file.create_dataset("v", data=ARRAY, chunks=(10, 50))
     place.mkdir()
     for words in (["-F", rule], ["-o", "filter=" + rule.replace(",", r"\,")]):
-        done = subprocess.run([CODECFS, *words, source, place], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 1 and says in done.stderr and done.stderr.count("\n") == 1, done.stderr
+        done = codecfs(*words, source, place, code=1)
+        assert says in done.stderr and done.stderr.count("\n") == 1, done.stderr
         assert f'"{rule}"' in done.stderr, done.stderr
         assert not is_mounted(place)
 
 
 def mount_fails(place, source, *words, env=None):
-    done = subprocess.run([CODECFS, *words, source, place], capture_output=True, text=True, timeout=60, env={**os.environ, **(env or {})})
+    done = codecfs(*words, source, place, env=env, code=None)
     assert done.returncode in (1, 32) and done.stderr.count("\n") == 1 and not is_mounted(place), done.stderr
     return done.stderr
 

@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import shutil
-import subprocess
 import sys
 import zlib
 
@@ -17,8 +16,8 @@ import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS
 from filter_plugins import DEBIAN
+from running import codecfs, run
 
 VIEW = ".codecfs/view/encoded"
 DATA = (np.arange(3000) // 7).astype("<i4")
@@ -89,9 +88,7 @@ with h5py.File({str(path)!r}) as f:
         if not name.startswith("zstd"):
             assert (d[()] == data).all(), name
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                          env={**os.environ, "HDF5_PLUGIN_PATH": DEBIAN})
-    assert done.returncode == 0, done.stderr
+    run(sys.executable, "-c", program, env={"HDF5_PLUGIN_PATH": DEBIAN})
     with h5py.File(path) as f:
         for name, (_, encode, passes) in forms.items():
             for i, raw in enumerate(RAW):
@@ -103,7 +100,7 @@ with h5py.File({str(path)!r}) as f:
 
 
 def test_converted_to_hdf5(tmp_path):
-    subprocess.run([CODECFS, "convert", store(tmp_path / "a.zarr"), tmp_path / "a.h5"], check=True)
+    codecfs("convert", store(tmp_path / "a.zarr"), tmp_path / "a.h5")
     check_hdf5(tmp_path / "a.h5")
 
 
@@ -175,7 +172,7 @@ def test_shown_to_readers_of_zarr(mount, tmp_path, options):
 
 def test_converted_to_zarr(tmp_path):
     path = hdf5_file(tmp_path / "a.h5", FORMS)
-    subprocess.run([CODECFS, "convert", path, tmp_path / "a.zarr"], check=True)
+    codecfs("convert", path, tmp_path / "a.zarr")
     group = zarr.open_group(str(tmp_path / "a.zarr"), "r")
     for name in FORMS:
         assert (group[name][:] == DATA).all(), name

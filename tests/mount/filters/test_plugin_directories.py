@@ -4,12 +4,11 @@ With the portable program (CODECFS), libhdf5 is another one than any of these.""
 import glob
 import json
 import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
-from conftest import CODECFS
+from running import codecfs, run
 from venvs import python_of
 
 DEBIAN = os.path.dirname(next(iter(glob.glob("/usr/lib/*/hdf5/serial/plugins/libh5bz2.so")), ""))
@@ -63,15 +62,11 @@ def python_and_folder(name):
 
 
 def told(python, program, *words, env):
-    done = subprocess.run([python, "-c", program, *map(str, words)], env=env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+    return run(python, "-c", program, *words, environment=env).stdout
 
 
-def run(*words):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120, env=environment(HDF5_PLUGIN_PATH=""))
-    assert done.returncode == 0, (words, done.stdout[-2000:], done.stderr[-2000:])
-    return done.stdout + done.stderr
+def without_plugins(*words):
+    return codecfs(*words, environment=environment(HDF5_PLUGIN_PATH="")).output
 
 
 def read_all(python, path, tmp_path, env, is_wheel):
@@ -108,7 +103,7 @@ def test_files_of_each_filter(mount, tmp_path, directory, filters):
     # A plugin completes the parameters that a new pipeline is given (set_local).
     for name in made:
         for spec in "none", ",".join(map(str, filters[name][1:2] + filters[name][2])):
-            run("recode", "-O", f"builtin=off,plugin_path={folder}", "-F", f"{name},{spec}", path)
+            without_plugins("recode", "-O", f"builtin=off,plugin_path={folder}", "-F", f"{name},{spec}", path)
     after = read_all(python, path, tmp_path, env, is_wheel)
     for name in made:
         kind, _, _, is_exact = filters[name]
@@ -125,13 +120,12 @@ def test_every_library_is_taken(mount, tmp_path, directory):
     """None of them lacks a function, crashes when it is loaded, or is set aside."""
     if directory == "netcdf4":
         python = python_of("netcdf4")
-        folder = subprocess.run([python, "-c", "import netCDF4, os; print(os.path.join(netCDF4.__path__[0], 'plugins'))"], check=True,
-                                capture_output=True, text=True).stdout.strip()
+        folder = without_plugins(python, "-c", "import netCDF4, os; print(os.path.join(netCDF4.__path__[0], 'plugins'))").stdout.strip()
         if not glob.glob(f"{folder}/*.so"):
             pytest.skip("this netCDF4 has no plugins")
     else:
         _, folder, _, _ = python_and_folder(directory)
-    told_here = run("filters", "-O", f"builtin=off,plugin_path={folder}")
+    told_here = without_plugins("filters", "-O", f"builtin=off,plugin_path={folder}")
     assert "undefined symbol" not in told_here and "not used" not in told_here
     assert told_here.count(f"{folder}/") >= 5
 

@@ -7,9 +7,7 @@ import glob
 import hashlib
 import json
 import os
-import pathlib
 import shutil
-import subprocess
 import sys
 import threading
 
@@ -17,8 +15,9 @@ import h5py
 import numpy as np
 import pytest
 
-from conftest import CODECFS, xattr
+from conftest import xattr
 from filter_plugins import DEBIAN, OURS, compile_plugin
+from running import codecfs, run
 
 SLOW = 8 if os.environ.get("CODECFS_SANITIZE") else 1
 
@@ -106,7 +105,7 @@ with h5py.File({str(path)!r}, "w") as f:
     for name, options in {datasets!r}.items():
         f.create_dataset(name, data=data, chunks=(10, 50), **options)
 """
-    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "HDF5_PLUGIN_PATH": str(plugins)})
+    run(sys.executable, "-c", program, env={"HDF5_PLUGIN_PATH": str(plugins)})
 
 
 def own_filter(*parameters, identifier=32900, **more):
@@ -253,9 +252,8 @@ LONG = np.random.default_rng(5).integers(0, 1 << 30, (256, 1024)).astype("<i4") 
 
 def grow_of_hdf5(path, folder, program):
     """Runs a program on a file with the plugin, in a process of its own: its last line must print what is expected."""
-    done = subprocess.run([sys.executable, "-c", f"import h5py, numpy, hashlib\npath = {str(path)!r}\n" + program],
-                          env={**os.environ, "HDF5_PLUGIN_PATH": str(folder)}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = run(sys.executable, "-c", f"import h5py, numpy, hashlib\npath = {str(path)!r}\n" + program,
+               env={"HDF5_PLUGIN_PATH": str(folder)})
     return done.stdout.strip()
 
 
@@ -502,12 +500,11 @@ def test_relative_directory(mount, libraries, tmp_path):
     store = zarr_array(tmp_path / "v", {"id": "mask", "value": 3}, encode=masked(3))
     point = tmp_path / "point"
     point.mkdir()
-    subprocess.run([CODECFS, str(store), str(point)], check=True, cwd=libraries.parent,
-                   env={**os.environ, "HDF5_PLUGIN_PATH": libraries.name})
+    codecfs(store, point, cwd=libraries.parent, env={"HDF5_PLUGIN_PATH": libraries.name})
     try:
         assert (point / "1.1").read_bytes() == CHUNK
     finally:
-        subprocess.run(["fusermount3", "-u", str(point)], check=True)
+        run("fusermount3", "-u", point)
 
 
 def test_rules_name_filters_of_plugins(mount, libraries, tmp_path):
@@ -584,7 +581,7 @@ with h5py.File({str(tmp_path / "a.h5")!r}, "w") as f:
 with h5py.File({str(tmp_path / "a.h5")!r}) as f:
     numpy.save({str(tmp_path / "read.npy")!r}, f["v"][()])
 """
-    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "HDF5_PLUGIN_PATH": DEBIAN})
+    run(sys.executable, "-c", program, env={"HDF5_PLUGIN_PATH": DEBIAN})
     lossy = np.load(tmp_path / "read.npy")
     assert not np.array_equal(lossy, field) and np.allclose(lossy, field, atol=1e-3)
     mounted = mount(tmp_path / "a.h5", env={"HDF5_PLUGIN_PATH": DEBIAN})
@@ -646,8 +643,8 @@ def test_virtual_dataset_over_a_plugin(mount, libraries, tmp_path):
                                           ("builtin=off:nosuch", "not a built-in filter"), ("builtin=off:nbit", "not a built-in filter"),
                                           ("plugin_path", "needs a value")])
 def test_wrong_options(tmp_path, option, says):
-    result = subprocess.run([CODECFS, "-o", option, str(tmp_path), str(tmp_path)], capture_output=True, text=True)
-    assert result.returncode == 1 and says in result.stderr and result.stderr.count("\n") == 1
+    result = codecfs("-o", option, tmp_path, tmp_path, code=1)
+    assert says in result.stderr and result.stderr.count("\n") == 1
 
 
 # --- permissions of plugins and their folders
@@ -716,7 +713,7 @@ with h5py.File({str(path)!r}, "a") as f:
     layout[:] = h5py.VirtualSource("beside.h5", "v", shape=(40, 100))
     f.create_virtual_dataset("virtual", layout)
 """
-    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "HDF5_PLUGIN_PATH": str(plugins)})
+    run(sys.executable, "-c", program, env={"HDF5_PLUGIN_PATH": str(plugins)})
 
 
 TEXTS = b"\x03\0\0\0\x03\0\0\0one\x03\0\0\0two\0\0\0\0"

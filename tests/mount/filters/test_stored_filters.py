@@ -4,15 +4,15 @@ import contextlib
 import json
 import os
 import re
-import subprocess
 import sys
 
 import h5py
 import numpy as np
 import pytest
 
-from conftest import CODECFS, xattr
+from conftest import xattr
 from filter_plugins import DEBIAN, compile_plugin
+from running import codecfs, run
 from venvs import python_of
 
 DATA = np.arange(4000, dtype="<i4").reshape(40, 100)
@@ -67,7 +67,7 @@ with h5py.File({str(tmp_path / "a.h5")!r}, "w") as f:
     f.create_dataset("v", data=numpy.arange(4000, dtype="<i4").reshape(40, 100), chunks=(10, 50), compression={COMPLETING},
                      compression_opts=(23,))
 """
-    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "HDF5_PLUGIN_PATH": str(completing)})
+    run(sys.executable, "-c", program, env={"HDF5_PLUGIN_PATH": str(completing)})
     assert pipeline(tmp_path / "a.h5") == [(COMPLETING, OPTIONAL, (4, 23))]
     return tmp_path / "a.h5"
 
@@ -79,16 +79,14 @@ import h5py, sys
 with h5py.File({str(path)!r}) as f:
     sys.stdout.buffer.write(f[{name!r}][()].tobytes())
 """
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True,
-                          env={**os.environ, "HDF5_PLUGIN_PATH": str(plugins)})
+    done = run(sys.executable, "-c", program, env={"HDF5_PLUGIN_PATH": str(plugins)}, text=False)
     return np.frombuffer(done.stdout, "<i4").reshape(40, 100)
 
 
 # ---- flags
 
 def h5repack(source, target, *rules):
-    subprocess.run(["h5repack", *(word for rule in rules for word in ("-f", rule)), source, target], check=True, capture_output=True,
-                   env={**os.environ, "HDF5_PLUGIN_PATH": DEBIAN})
+    run("h5repack", *(word for rule in rules for word in ("-f", rule)), source, target, env={"HDF5_PLUGIN_PATH": DEBIAN})
 
 
 @pytest.mark.parametrize("spec", ["UD=307,0,1,9", "UD=307,1,1,9", "UD=32001,0,7,0,0,0,0,5,1,1", "UD=32001,1,7,0,0,0,0,5,1,1"])
@@ -110,7 +108,7 @@ def test_rules_take_flags(mount, tmp_path):
     with mount(tmp_path / "a.h5", "filter=v\\,UD=307\\,0\\,1\\,9") as mounted:
         (mounted.path / "v/0.0").write_bytes((mounted.path / "v/0.0").read_bytes())
     assert pipeline(tmp_path / "a.h5") == [(307, MANDATORY, (9,))] and pipeline(tmp_path / "a.h5", "w") == []
-    subprocess.run([CODECFS, "convert", "-F", "*,UD=307,0,1,3", tmp_path / "a.h5", tmp_path / "b.h5"], check=True, capture_output=True)
+    codecfs("convert", "-F", "*,UD=307,0,1,3", tmp_path / "a.h5", tmp_path / "b.h5")
     assert pipeline(tmp_path / "b.h5", "w") == [(307, MANDATORY, (3,))]
 
 
@@ -150,9 +148,9 @@ def test_what_is_no_flag(mount, tmp_path):
 
 def test_info_shows_flags(tmp_path):
     make(tmp_path / "a.h5", v=[(2, OPTIONAL, (4,)), (1, MANDATORY, (6,))])
-    text = subprocess.run([CODECFS, "info", tmp_path / "a.h5", "v"], capture_output=True, text=True, check=True).stdout
+    text = codecfs("info", tmp_path / "a.h5", "v").stdout
     assert "shuffle optional, deflate mandatory" in text
-    told = subprocess.run([CODECFS, "info", "--json", tmp_path / "a.h5"], capture_output=True, text=True, check=True).stdout
+    told = codecfs("info", "--json", tmp_path / "a.h5").stdout
     assert json.loads(told)["variables"][0]["filter_stored"] == "UD=2,1,1,4|UD=1,0,1,6"
 
 
@@ -162,7 +160,7 @@ def test_cp_carries_complete_parameters(mount, tmp_path, completed, completing):
     h5py.File(tmp_path / "b.h5", "w").close()
     environment = {"HDF5_PLUGIN_PATH": str(completing)}
     with mount(completed, "ro", env=environment) as source, mount(tmp_path / "b.h5", env=environment) as target:
-        subprocess.run(["cp", "-r", "--preserve=xattr", source.path / "v", target.path / "v"], check=True, timeout=60)
+        run("cp", "-r", "--preserve=xattr", source.path / "v", target.path / "v")
         assert xattr(target.path / "v", "_FilterStored") == "UD=32904,1,2,4,23"
         assert target.stats()["variables_recoded"] == 1  # none of the other attributes changes it again
     assert pipeline(tmp_path / "b.h5") == pipeline(completed)
@@ -211,7 +209,7 @@ def test_szip_is_shown_as_by_ncdump(mount, tmp_path):
         for name, options in {"nearest": ("nn", 16), "entropy": ("ec", 8)}.items():
             file.create_dataset(name, data=DATA, chunks=(10, 50), compression="szip", compression_opts=options)
         file.create_dataset("plain", data=DATA, chunks=(10, 50))
-    told = subprocess.run(["ncdump", "-hs", tmp_path / "a.h5"], capture_output=True, text=True, check=True).stdout
+    told = run("ncdump", "-hs", tmp_path / "a.h5").stdout
     before = {name: pipeline(tmp_path / "a.h5", name) for name in ("nearest", "entropy")}
     assert all(len(stages[0][2]) == 4 for stages in before.values())
     with mount(tmp_path / "a.h5") as mounted:
@@ -230,14 +228,11 @@ def test_szip_is_shown_as_by_ncdump(mount, tmp_path):
 def test_every_filter_of_hdf5plugin_is_carried(mount, tmp_path):
     python = python_of("hdf5plugin")
 
-    def run(program):
-        done = subprocess.run([python, "-c", "import h5py, hdf5plugin as p, numpy as np\n" + program],
-                              cwd=tmp_path, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def by_wheel(program):
+        return run(python, "-c", "import h5py, hdf5plugin as p, numpy as np\n" + program, cwd=tmp_path).stdout
 
-    plugins = run("print(p.PLUGIN_PATH)").strip()
-    names = json.loads(run("""
+    plugins = by_wheel("print(p.PLUGIN_PATH)").strip()
+    names = json.loads(by_wheel("""
 import json
 d = np.linspace(0, 100, 64 * 64, dtype="f4").reshape(64, 64)
 filters = dict(sz3=p.SZ3(absolute=0.01), sz=p.SZ(absolute=0.01), sperr=p.Sperr(rate=4), fci=p.FciDecomp(), zfp=p.Zfp(accuracy=0.01),
@@ -250,12 +245,11 @@ print(json.dumps(list(filters)))"""))
     environment = {"HDF5_PLUGIN_PATH": plugins}
     with mount(tmp_path / "a.h5", "ro", env=environment) as source, mount(tmp_path / "b.h5", env=environment) as target:
         for name in names:
-            subprocess.run(["cp", "-r", "--preserve=xattr", source.path / name, target.path / name], check=True, timeout=120)
-    subprocess.run([CODECFS, "convert", tmp_path / "a.h5", tmp_path / "c.h5"], check=True, timeout=120, capture_output=True,
-                   env={**os.environ, **environment})
+            by_wheel("cp", "-r", "--preserve=xattr", source.path / name, target.path / name)
+    codecfs("convert", tmp_path / "a.h5", tmp_path / "c.h5", env=environment)
     for name in names:
         assert pipeline(tmp_path / "a.h5", name) == pipeline(tmp_path / "b.h5", name) == pipeline(tmp_path / "c.h5", name), name
-    run("""
+    by_wheel("""
 for copy in "b.h5", "c.h5":
     with h5py.File("a.h5") as a, h5py.File(copy) as b:
         for name in a:

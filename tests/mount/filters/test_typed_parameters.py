@@ -2,7 +2,6 @@
 only if each arrives as netCDF's tests have it. ncgen and libhdf5 judge what is stored."""
 import json
 import os
-import subprocess
 import sys
 
 import h5py
@@ -12,6 +11,7 @@ import zarr
 
 from conftest import xattr
 from filter_plugins import compile_plugin
+from running import run
 
 # The constants of netCDF's own test, and its words for them.
 TYPED = ("32768, 1, -17b, 23ub, -25S, 27US, 77, 93U, 789f, 12345678.12345678d, -9223372036854775807L, 18446744073709551615UL")
@@ -39,8 +39,7 @@ with h5py.File({str(path)!r}) as f:
     pickle.dump((f["v"].id.get_create_plist().get_filter(0)[2], f["v"][()]), sys.stdout.buffer)
 """
     import pickle
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, env={**os.environ, "HDF5_PLUGIN_PATH": str(plugin)})
-    return pickle.loads(done.stdout)
+    return pickle.loads(run(sys.executable, "-c", program, env={"HDF5_PLUGIN_PATH": str(plugin)}, text=False).stdout)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -67,8 +66,7 @@ variables: float v(x) ; v:_Filter = "{TYPED}" ; v:_Storage = "chunked" ; v:_Chun
 data: v = 1, 2, 3, 4, 5, 6, 7, 8 ;
 }}
 """)
-    subprocess.run(["ncgen", "-4", "-lb", "-o", tmp_path / "a.nc", tmp_path / "a.cdl"], check=True,
-                   env={**os.environ, "HDF5_PLUGIN_PATH": str(plugin)})
+    run("ncgen", "-4", "-lb", "-o", tmp_path / "a.nc", tmp_path / "a.cdl", env={"HDF5_PLUGIN_PATH": str(plugin)})
     assert read_hdf5(plugin, tmp_path / "a.nc")[0] == WORDS
     mounted = mount(tmp_path / "a.nc", "ro", env={"HDF5_PLUGIN_PATH": str(plugin)})
     assert xattr(mounted.path / "v", "_Filter") == SHOWN

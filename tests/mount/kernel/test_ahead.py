@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from conftest import detach
+from running import run
 
 CHUNK = 1 << 16  # elements of 4 bytes
 COUNT = 48
@@ -187,7 +188,7 @@ def test_readers_see_what_a_write_only_descriptor_writes(mount, source):
             os.close(descriptor)
             assert os.pread(reader.fileno(), 4096, 8192) == content
     # sendfile(2) and a file that grows by appending go the same way.
-    subprocess.run(["cp", m.path / "v/8.0", m.path / "v/9.0"], check=True)
+    run("cp", m.path / "v/8.0", m.path / "v/9.0")
     assert (m.path / "v/9.0").read_bytes() == values[8].tobytes()
     with open(m.path / "v/10.0", "wb", buffering=0) as out, open(m.path / "v/11.0", "rb") as given:
         assert os.sendfile(out.fileno(), given.fileno(), 0, CHUNK * 4) > 0
@@ -203,6 +204,6 @@ def test_unmounting_while_chunks_are_given(mount, source):
         m.process.terminate()
         assert m.process.wait(20) == 0
         reader.kill()
-        reader.wait()
+        reader.wait(60)
         detach(m.path)
         m.ended = True

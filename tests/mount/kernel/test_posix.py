@@ -2,13 +2,13 @@
 import errno
 import json
 import os
-import subprocess
 
 import h5py
 import netCDF4
 import numpy as np
 import pytest
 from conftest import xattr
+from running import run
 
 
 @pytest.fixture
@@ -44,10 +44,10 @@ def test_listing(mount, sample):
 
 def test_find_and_tar_see_every_file(mount, sample, tmp_path):
     m = mount(sample)
-    names = subprocess.run(["find", ".", "-type", "f"], cwd=m.path, capture_output=True, text=True, check=True).stdout
+    names = run("find", ".", "-type", "f", cwd=m.path).stdout
     assert len(names.splitlines()) == 3 + 2 + (2 + 4) + (2 + 1) + (2 + 1) + 1
-    subprocess.run(["tar", "-C", m.path, "-cSf", tmp_path / "all.tar", "."], check=True)
-    subprocess.run(["tar", "-C", m.path, "-df", tmp_path / "all.tar"], check=True)
+    run("tar", "-C", m.path, "-cSf", tmp_path / "all.tar", ".")
+    run("tar", "-C", m.path, "-df", tmp_path / "all.tar")
 
 
 def test_sizes_modes_and_times(mount, sample):
@@ -78,8 +78,7 @@ def test_du_shows_stored_and_apparent_size(mount, tmp_path):
     m = mount(path)
 
     def du(*options):
-        return int(subprocess.run(["du", "-s", "-B1", *options, m.path / "z"], capture_output=True, text=True,
-                                  check=True).stdout.split()[0])
+        return int(run("du", "-s", "-B1", *options, m.path / "z").stdout.split()[0])
 
     assert du("--apparent-size") >= 64 << 16
     assert du() < 64 << 10
@@ -116,7 +115,7 @@ def test_getfattr_reads_like_ncdump(mount, sample):
     assert {"user." + name for name in expected} <= listed and "user._Codecs" in listed
     assert xattr(m.path / "ocean/s", "_Endianness") == "big"
     assert xattr(m.path, "title") == "sample"
-    text = subprocess.run(["getfattr", "-d", v], capture_output=True, text=True, check=True).stdout
+    text = run("getfattr", "-d", v).stdout
     assert 'user._Filter="3|2,4|1,5"' in text
     with pytest.raises(OSError) as caught:
         os.getxattr(v, "user.nothing")
@@ -157,7 +156,7 @@ def test_seeking_in_a_directory(mount, tmp_path):
     m = mount(path)
     names = os.listdir(m.path / "v")
     assert len(names) == len(set(names)) == 1002 and {str(i) for i in range(1000)} <= set(names)
-    subprocess.run(["ls", "-l", m.path / "v"], capture_output=True, check=True)
+    run("ls", "-l", m.path / "v")
 
 
 def test_control_files_are_live(mount, sample):
@@ -175,7 +174,7 @@ def test_control_files_are_live(mount, sample):
 def test_cp_r_gives_a_zarr_store(mount, sample, tmp_path):
     import zarr
     m = mount(sample)
-    subprocess.run(["cp", "-r", m.path, tmp_path / "out.zarr"], check=True)
+    run("cp", "-r", m.path, tmp_path / "out.zarr")
     group = zarr.open_group(str(tmp_path / "out.zarr"), "r")
     assert (group["v"][:] == np.arange(160).reshape(4, 40)).all() and (group["ocean/s"][:] == 5).all()
     assert zarr.open_consolidated(str(tmp_path / "out.zarr"))["v"].shape == (4, 40)

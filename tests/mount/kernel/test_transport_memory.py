@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import time
 import zlib
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 
 from mounts import Mount, MountError, mount_points
+from running import run
 
 MIB = 1 << 20
 LIMIT = 256 * MIB
@@ -107,8 +107,7 @@ def test_streaming_in_a_small_cgroup(make, transport, cgroup, tmp_path):
             raise
         pytest.skip(str(error))
     try:
-        subprocess.run(within(cgroup, sys.executable, "-c", READER, str(mount.path)), check=True,
-                       env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        run(*within(cgroup, sys.executable, "-c", READER, mount.path), seconds=3600, env={"PYTHONPATH": os.pathsep.join(sys.path)})
         assert kills_in(cgroup) == 0
         mount.close()
     finally:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from conftest import wait_until
+from running import run
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_sizes_and_modes(m, tmp_path, name):
     assert abs(status.st_size - len(path.read_bytes())) < 20 and status.st_size > 100
     for tool in (["cp", "-p"], ["rsync", "-a"]):
         target = tmp_path / f"copy-{tool[0]}"
-        subprocess.run([*tool, path, target], check=True, timeout=60)
+        run(*tool, path, target)
         copied = target.read_text().split("\n")
         assert len(copied) == len(path.read_text().split("\n")) and copied[0].split()[0] == path.read_text().split()[0]
     with pytest.raises(OSError):
@@ -76,7 +77,7 @@ def test_tail_follows_the_log(m, tmp_path):
         assert shown().count("not.a.chunk.1:") == 1 and "truncated" not in shown()
     finally:
         tail.kill()
-        tail.wait()
+        tail.wait(60)
 
 
 def test_a_reader_of_a_log_that_drops_messages(m):

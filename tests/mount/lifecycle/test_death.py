@@ -8,7 +8,6 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
 import time
 
 import h5py
@@ -18,6 +17,7 @@ import zarr
 
 from conftest import CODECFS, Mount, unmount
 from mounts import mount_points, signal_all
+from running import codecfs, run
 
 CELLS, LENGTH = 16, 50_000  # each chunk 200 kB
 NPY = ".codecfs/view/npy/v.npy"
@@ -48,7 +48,7 @@ def mount_dead(source, place, *options):
     os.stat(place)
     os.listdir(place / "v")
     dead.process.kill()
-    dead.process.wait()
+    dead.process.wait(60)
     dead.ended = True
     with pytest.raises(OSError) as failure:
         os.statvfs(place)
@@ -61,8 +61,7 @@ def mounts_at(place):
 
 def mount_again(source, place, *options):
     """As users do: codecfs goes to the background."""
-    return subprocess.run([CODECFS, *(["-o", ",".join(options)] if options else []), source, place], capture_output=True,
-                          text=True, timeout=60)
+    return codecfs(*(["-o", ",".join(options)] if options else []), source, place, code=None)
 
 
 def daemons_of(source):
@@ -197,7 +196,7 @@ def test_programs_get_errors_and_what_was_synced_is_there(source, place, tmp_pat
             assert time.monotonic() < deadline
             time.sleep(0.05)
         mount.process.kill()
-        mount.process.wait()
+        mount.process.wait(60)
         mount.ended = True
         ends = {program.__name__: wait_for(pid, 60) for program, pid in pids.items()}
         pids.clear()
@@ -220,7 +219,7 @@ def test_programs_get_errors_and_what_was_synced_is_there(source, place, tmp_pat
     assert done.returncode == 0, done.stderr
     assert mounts_at(place) == 1
     shown = np.load(place / NPY)
-    subprocess.run(["umount", place] if os.geteuid() == 0 else ["fusermount3", "-u", place], check=True)
+    run(*(["umount", place] if os.geteuid() == 0 else ["fusermount3", "-u", place]))
     wait_for_end_of(source)
     for cell in (*range(4), 5):
         assert set(np.unique(shown[cell])) <= set(may_be[cell]), (cell, np.unique(shown[cell]), may_be[cell])
@@ -229,7 +228,7 @@ def test_programs_get_errors_and_what_was_synced_is_there(source, place, tmp_pat
         assert (shown[cell] == values[cell]).all()
     for cell in range(8, CELLS):  # written without fsync: old or new, each chunk as a whole
         assert (shown[cell] == values[cell]).all() or len(np.unique(shown[cell])) == 1
-    subprocess.run([CODECFS, "--recover", source], check=True, capture_output=True)
+    codecfs("--recover", source)
     assert (stored(source) == shown).all()
 
 
@@ -269,16 +268,15 @@ def test_names_of_dead_mounts(source, tmp_path, name):
             kill_daemon_of(source)
         assert mounts_at(place) == 1
     finally:
-        subprocess.run(["umount", "-l", place], capture_output=True)
+        run("umount", "-l", place, code=None)
 
 
 @pytest.mark.parametrize("written", ["mnt/", "mnt/.", "link", "../{}/mnt"])
 def test_ways_to_name_a_dead_mount(source, place, tmp_path, written):
     (tmp_path / "link").symlink_to("mnt")
     mount_dead(source, place)
-    done = subprocess.run([CODECFS, source, written.format(tmp_path.name)], cwd=tmp_path, capture_output=True, text=True,
-                          timeout=60)
-    assert done.returncode == 0 and mounts_at(place) == 1, done.stderr
+    done = codecfs(source, written.format(tmp_path.name), cwd=tmp_path)
+    assert mounts_at(place) == 1, done.stderr
     assert (place / NPY).exists()
 
 
@@ -326,9 +324,8 @@ def test_an_ordinary_user(source, place, tmp_path):
     os.chown(place, 65534, 65534)
     command = [CODECFS, "-o", "ro", source, place]
     for _ in range(2):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, user=65534, group=65534, extra_groups=[])
-        assert done.returncode == 0, done.stderr
+        run(*command, user=65534, group=65534, extra_groups=[])
         kill_daemon_of(source)
     assert mounts_at(place) == 1
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, user=2, group=2, extra_groups=[])
-    assert done.returncode == 32 and mounts_at(place) == 1
+    run(*command, user=2, group=2, extra_groups=[], code=32)
+    assert mounts_at(place) == 1

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import CODECFS, is_mounted
+from running import codecfs, run
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -20,10 +21,6 @@ def source(tmp_path):
     return tmp_path / "a.h5"
 
 
-def run(*words, **kwargs):
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60, **kwargs)
-
-
 @pytest.mark.parametrize("words, meant", [
     (["-o", "cahce=64M"], "did you mean cache?"), (["-o", "alow_other"], "did you mean allow_other?"),
     (["-o", "ro,nonemtpy"], "did you mean nonempty?"), (["-o", "isolated=on"], "did you mean isolate?"),
@@ -32,15 +29,15 @@ def run(*words, **kwargs):
 ])
 def test_misspelled_names(source, place, words, meant):
     place.mkdir()
-    done = run(CODECFS, *words, source, place)
-    assert done.returncode == 1 and meant in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    done = codecfs(*words, source, place, code=1)
+    assert meant in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
 def test_other_names_are_not_guessed(source, place):
     place.mkdir()
     for words in (["-o", "something"], ["-F", "*,whatever"]):
-        done = run(CODECFS, *words, source, place)
-        assert done.returncode == 1 and "did you mean" not in done.stderr and "known" in done.stderr, done.stderr
+        done = codecfs(*words, source, place, code=1)
+        assert "did you mean" not in done.stderr and "known" in done.stderr, done.stderr
 
 
 def test_misspelled_names_in_attributes(source, mount):
@@ -58,7 +55,7 @@ def users_of(done, place):
 
 def test_a_busy_mount_names_its_users(source, place):
     place.mkdir()
-    assert run(CODECFS, "-o", "ro", source, place).returncode == 0
+    codecfs("-o", "ro", source, place)
     sleeper = subprocess.Popen(["sleep", "100"], cwd=place / "v")
     reader = subprocess.Popen(["tail", "-f", place / "v/0"], stdout=subprocess.DEVNULL)
     code = ("import mmap, os, sys, time; f = os.open(sys.argv[1], 0); m = mmap.mmap(f, 0, prot=mmap.PROT_READ); os.close(f);"
@@ -66,7 +63,7 @@ def test_a_busy_mount_names_its_users(source, place):
     mapper = subprocess.Popen([sys.executable, "-c", code, place / ".codecfs/view/raw/v"], stdout=subprocess.PIPE)
     try:
         assert mapper.stdout.readline() == b"ready\n"
-        users = users_of(run(CODECFS, "-u", place), place)
+        users = users_of(codecfs("-u", place, code=None), place)
         assert f"{sleeper.pid} (sleep: its current directory)" in users
         assert f"{reader.pid} (tail: an open file)" in users
         # Python keeps a duplicate of the descriptor.
@@ -75,22 +72,22 @@ def test_a_busy_mount_names_its_users(source, place):
     finally:
         for process in (sleeper, reader, mapper):
             process.kill()
-            process.wait()
-    assert run(CODECFS, "-u", place).returncode == 0
+            process.wait(60)
+    codecfs("-u", place)
 
 
 def test_at_most_ten_users_are_named(source, place):
     place.mkdir()
-    assert run(CODECFS, "-o", "ro", source, place).returncode == 0
+    codecfs("-o", "ro", source, place)
     sleepers = [subprocess.Popen(["sleep", "100"], cwd=place) for _ in range(12)]
     try:
-        users = users_of(run(CODECFS, "-u", place), place)
+        users = users_of(codecfs("-u", place, code=None), place)
         assert users.count("(sleep: ") == 10 and users.endswith(" and more")
     finally:
         for process in sleepers:
             process.kill()
-            process.wait()
-    assert run(CODECFS, "-u", place).returncode == 0
+            process.wait(60)
+    codecfs("-u", place)
 
 
 def without_fuse(how, source, place):
@@ -99,13 +96,13 @@ def without_fuse(how, source, place):
         "missing": "mount -t tmpfs none /dev",
         "forbidden": "mount -t tmpfs -o nodev none /dev && mknod /dev/fuse c 10 229",  # as in a container without the device
     }[how]
-    return run("unshare", "-m", "sh", "-c", f'{script} && exec "$@"', "sh", CODECFS, "-f", source, place)
+    return run("unshare", "-m", "sh", "-c", f'{script} && exec "$@"', "sh", CODECFS, "-f", source, place, code=None)
 
 
 @needs_root
 @pytest.mark.parametrize("how, says", [("missing", "there is no /dev/fuse"), ("forbidden", "/dev/fuse: Permission denied")])
 def test_no_access_to_the_device(source, place, how, says):
-    if run("unshare", "-m", "true").returncode != 0:
+    if run("unshare", "-m", "true", code=None).returncode != 0:
         pytest.skip("no rights to make a namespace")
     place.mkdir()
     done = without_fuse(how, source, place)
@@ -127,8 +124,8 @@ def test_allow_other_of_ordinary_users(source, tmp_path_factory):
         os.chown(path, 65534, 65534)
     # Some machines give only root access to /dev/fuse.
     device = "mount -t tmpfs none /dev && mknod -m 666 /dev/fuse c 10 229 && mknod -m 666 /dev/null c 1 3"
-    if run("unshare", "-m", "sh", "-c", f"{device} && : <> /dev/fuse").returncode != 0:
+    if run("unshare", "-m", "sh", "-c", f"{device} && : <> /dev/fuse", code=None).returncode != 0:
         pytest.skip("no rights to make a device")
-    done = run("unshare", "-m", "sh", "-c", f'{device} && exec "$@"', "sh", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
-               folder / "codecfs", "-o", "allow_other", folder / "a.h5", folder / "mnt")
-    assert done.returncode == 32 and "/etc/fuse.conf has the line user_allow_other" in done.stderr, done.stderr
+    done = run("unshare", "-m", "sh", "-c", f'{device} && exec "$@"', "sh", "setpriv", "--reuid=65534", "--regid=65534",
+               "--clear-groups", folder / "codecfs", "-o", "allow_other", folder / "a.h5", folder / "mnt", code=32)
+    assert "/etc/fuse.conf has the line user_allow_other" in done.stderr, done.stderr

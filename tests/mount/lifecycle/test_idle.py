@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import CODECFS, is_mounted
 from mounts import wait_until, workers_of
+from running import codecfs
 
 ROWS = np.arange(4000, dtype="u1").reshape(4, 1000)
 
@@ -137,12 +138,12 @@ def test_a_source_that_is_gone(mount, hdf5):
             os.stat(m.path / path)
         assert error.value.errno == errno.ESTALE, path
     # The commands do not need it.
-    assert subprocess.run([CODECFS, "status", m.path], capture_output=True, timeout=60).returncode == 0
+    codecfs("status", m.path)
     hdf5.with_name("b.h5").rename(hdf5)
     assert (m.path / "g/v/0.0").read_bytes() == ROWS[0].tobytes()
     wait_for_rest(m, 2)
     hdf5.unlink()
-    assert subprocess.run([CODECFS, "unmount", m.path], capture_output=True, timeout=60).returncode == 0
+    codecfs("unmount", m.path)
     m.ended = True
     assert m.process.wait(30) == 0
 
@@ -200,12 +201,12 @@ def test_status_and_statfs_are_no_use(mount, hdf5):
     while not rests(m):
         assert time.monotonic() < deadline
         os.statvfs(m.path)
-        assert subprocess.run([CODECFS, "status", "--json", m.path], capture_output=True, timeout=60).returncode == 0
+        codecfs("status", "--json", m.path)
     for _ in range(3):
         os.statvfs(m.path)
         os.stat(m.path)
         for form in ([], ["--json"], ["--prometheus"]):
-            assert subprocess.run([CODECFS, "status", *form, m.path], capture_output=True, timeout=60).returncode == 0
+            codecfs("status", *form, m.path)
     assert rests(m)
     lock(hdf5).close()
 
@@ -276,6 +277,6 @@ def test_a_folder_and_a_mount_over_its_source_stay_usable(tmp_path, mount):
         wait_until(lambda: is_mounted(tmp_path / "folder/a.zarr"), 30)
         time.sleep(3)
         assert (tmp_path / "folder/a.zarr/v/1.0").read_bytes() == ROWS[1].tobytes()
-        assert subprocess.run([CODECFS, "unmount", tmp_path / "folder/a.zarr"], timeout=60).returncode == 0
+        codecfs("unmount", tmp_path / "folder/a.zarr")
         assert over.wait(30) == 0
     assert (m.path / "a.zarr/v/1.0").read_bytes() == ROWS[1].tobytes()

@@ -13,11 +13,8 @@ import h5py
 import numpy as np
 import pytest
 from conftest import CODECFS, any_source, is_mounted, unmount, wait_until, xattr
+from running import codecfs, run
 from test_progress import on_a_terminal
-
-
-def run(*words, **kwargs):
-    return subprocess.run(words, capture_output=True, text=True, timeout=60, **kwargs)
 
 
 @pytest.fixture
@@ -32,21 +29,21 @@ def written(tmp_path):
 
 def test_the_log_goes_to_a_file(tmp_path, place):
     place.mkdir()
-    result = run(CODECFS, "-o", "ro,log=here.log", str(any_source()), "mnt", cwd=tmp_path)
-    assert result.returncode == 0 and result.stderr == ""
+    result = codecfs("-o", "ro,log=here.log", any_source(), "mnt", cwd=tmp_path)
+    assert result.stderr == ""
     unmount(place)
     lines = (tmp_path / "here.log").read_text().splitlines()
     assert any(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d info: .* mounted on .*/mnt", line) for line in lines)
     # The next mount appends; what it says is in .codecfs/log too.
-    assert run(CODECFS, "-o", f"ro,log={tmp_path}/here.log", str(any_source()), str(place)).returncode == 0
+    codecfs("-o", f"ro,log={tmp_path}/here.log", any_source(), place)
     assert (place / ".codecfs/log").read_text().splitlines()[-1] == (tmp_path / "here.log").read_text().splitlines()[-1]
     assert (tmp_path / "here.log").read_text().count("mounted on") == 2
 
 
 def test_a_log_that_cannot_be_written_is_told(tmp_path, place):
     place.mkdir()
-    result = run(CODECFS, "-o", "log=/nonexistent/x.log", str(any_source()), str(place))
-    assert result.returncode == 32 and "log file /nonexistent/x.log" in result.stderr and result.stderr.count("\n") == 1
+    result = codecfs("-o", "log=/nonexistent/x.log", any_source(), place, code=32)
+    assert "log file /nonexistent/x.log" in result.stderr and result.stderr.count("\n") == 1
     assert not is_mounted(place)
 
 
@@ -69,15 +66,15 @@ def test_the_level_of_the_log(tmp_path, place, level, info, debug):
 
 def test_a_mount_point_comes_and_goes(tmp_path):
     mountpoint = tmp_path / "new/deeper/mnt"
-    assert run(CODECFS, "-o", "ro,mkdir", str(any_source()), "new/deeper/mnt", cwd=tmp_path).returncode == 0
+    codecfs("-o", "ro,mkdir", any_source(), "new/deeper/mnt", cwd=tmp_path)
     assert is_mounted(mountpoint) and (mountpoint / ".zgroup").exists()
-    assert run("fusermount3", "-u", str(mountpoint)).returncode == 0
+    run("fusermount3", "-u", mountpoint)
     wait_until(lambda: not (tmp_path / "new").exists())
 
 
 def test_what_was_there_stays(tmp_path):
     (tmp_path / "old").mkdir()
-    assert run(CODECFS, "-o", "ro,mkdir", str(any_source()), str(tmp_path / "old/a/mnt")).returncode == 0
+    codecfs("-o", "ro,mkdir", any_source(), tmp_path / "old/a/mnt")
     (tmp_path / "old/a/other").touch()
     unmount(tmp_path / "old/a/mnt")
     wait_until(lambda: not (tmp_path / "old/a/mnt").exists())
@@ -108,8 +105,8 @@ def test_a_signal_unmounts_as_soon_as_there_is_a_mount(place):
     ("{source}", "/proc/nothing", "-o mkdir: /proc/nothing")])
 def test_a_failure_leaves_no_directory(tmp_path, source, mountpoint, says):
     (tmp_path / "file").touch()
-    result = run(CODECFS, "-o", "mkdir", source.format(source=any_source()), mountpoint.format(tmp_path))
-    assert result.returncode == 32 and says in result.stderr.lower() and result.stderr.count("\n") == 1, result.stderr
+    result = codecfs("-o", "mkdir", source.format(source=any_source()), mountpoint.format(tmp_path), code=32)
+    assert says in result.stderr.lower() and result.stderr.count("\n") == 1, result.stderr
     assert os.listdir(tmp_path) == ["file"]
 
 
@@ -140,7 +137,7 @@ def test_a_service_manager_that_is_gone_does_not_matter(tmp_path, place):
     place.mkdir()
     for name in ("relative", "/nonexistent/socket", "@" + "x" * 200):
         environment = {**os.environ, "NOTIFY_SOCKET": name}
-        assert run(CODECFS, "-o", "ro", str(any_source()), str(place), env=environment).returncode == 0
+        codecfs("-o", "ro", any_source(), place, env=environment)
         assert "warning" in (place / ".codecfs/log").read_text()
         unmount(place)
 
@@ -159,9 +156,9 @@ def test_compacting_tells_how_far_it_is_on_a_terminal(tmp_path):
     shown = re.findall(r"\r\x1b\[Kcompacting \S+big\.h5: (\d+) %", text)
     assert shown and [int(x) for x in shown] == sorted(int(x) for x in shown) and int(shown[-1]) <= 100, text
     assert text.endswith("\r\x1b[K")
-    result = run(CODECFS, "--compact", str(tmp_path / "quiet.h5"))
+    result = codecfs("--compact", tmp_path / "quiet.h5")
     # No terminal, no progress bar; after 10 s a slow machine logs a line.
-    assert result.returncode == 0 and "\r" not in result.stderr, result.stderr
+    assert "\r" not in result.stderr, result.stderr
 
 
 def test_what_could_not_be_stored_is_in_the_exit_code(place, written):

@@ -1,14 +1,14 @@
 """Mounts that would hide something, or that would not be what was asked for, are refused."""
 import pathlib
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS, is_mounted
+from conftest import is_mounted
 from mounts import mount_points
+from running import codecfs, run
 
 
 @pytest.fixture
@@ -18,40 +18,36 @@ def source(tmp_path):
     return tmp_path / "a.h5"
 
 
-def run(*words):
-    return subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=60)
-
-
 def refused(place, says, *words):
     count = mount_points().count(str(place))
-    done = run(*words)
-    assert done.returncode == 32 and says in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    done = codecfs(*words, code=32)
+    assert says in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert mount_points().count(str(place)) == count
 
 
 def test_a_second_mount(source, place):
     place.mkdir()
-    assert run(source, place).returncode == 0
+    codecfs(source, place)
     for words in ([source, place], [source, f"{place}/"], ["-o", "ro", source, place], ["-o", "mkdir", source, place]):
         refused(place, f"codecfs is mounted there; unmount it first (codecfs -u {words[-1]})", *words)
     link = place.with_name("link")
     link.symlink_to(place)
     refused(place, "codecfs is mounted there", source, link)
-    assert run("-o", "nonempty,ro", source, place).returncode == 0
+    codecfs("-o", "nonempty,ro", source, place)
     assert mount_points().count(str(place)) == 2
-    assert run("-u", place).returncode == 0 and mount_points().count(str(place)) == 1
-    assert run("-u", place).returncode == 0 and not is_mounted(place)
+    assert codecfs("-u", place, code=None).returncode == 0 and mount_points().count(str(place)) == 1
+    assert codecfs("-u", place, code=None).returncode == 0 and not is_mounted(place)
 
 
 def test_another_filesystem_may_be_there(source, place):
     """An empty one, as automount and bind mounts make them."""
     place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "none", place], capture_output=True).returncode != 0:
+    if run("mount", "-t", "tmpfs", "none", place, code=None).returncode != 0:
         pytest.skip("no rights to mount a tmpfs")
-    assert run("-o", "ro", source, place).returncode == 0
+    codecfs("-o", "ro", source, place)
     assert mount_points().count(str(place)) == 2
     (source.parent / "b").mkdir()
-    assert run("-u", place).returncode == 0
+    codecfs("-u", place)
     (place / "file").touch()
     refused(place, "not empty (it has 'file')", source, place)
 
@@ -61,9 +57,9 @@ def test_a_directory_that_is_not_empty(source, place):
     (place / ".hidden").write_text("x")
     refused(place, "not empty (it has '.hidden'), and a mount hides what is in it", source, place)
     refused(place, "not empty", "-o", "mkdir", source, place)
-    assert run("-o", "nonempty", source, place).returncode == 0
+    codecfs("-o", "nonempty", source, place)
     assert not (place / ".hidden").exists() and (place / "v").exists()
-    assert run("-u", place).returncode == 0 and (place / ".hidden").read_text() == "x"
+    assert codecfs("-u", place, code=None).returncode == 0 and (place / ".hidden").read_text() == "x"
 
 
 def make_zip(path):
@@ -96,8 +92,8 @@ def test_create_on_what_exists(tmp_path, place, made, asked):
     before = bytes_of(tmp_path / "source")
     place.mkdir()
     if made == asked:
-        assert run("-o", f"create={asked}", tmp_path / "source", place).returncode == 0
-        assert run("-u", place).returncode == 0
+        codecfs("-o", f"create={asked}", tmp_path / "source", place)
+        codecfs("-u", place)
     else:
         refused(place, f"-o create={asked}: {tmp_path / 'source'} exists already and is another format", "-o", f"create={asked}",
                 tmp_path / "source", place)

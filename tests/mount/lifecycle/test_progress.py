@@ -15,6 +15,7 @@ import zipfile
 import h5py
 import numpy as np
 from conftest import CODECFS, detach, is_mounted, xattr
+from running import codecfs
 
 CHUNK = 1 << 20
 NOISE = os.urandom(CHUNK)
@@ -121,7 +122,7 @@ def unmount_on_a_terminal(archive, point):
     helper = point.with_name("umount.fuse.codecfs")
     if not helper.exists():
         helper.symlink_to(CODECFS)
-    subprocess.run([CODECFS, "-o", "commit=3600", archive, point], check=True, timeout=60)
+    codecfs("-o", "commit=3600", archive, point)
     try:
         (point / "v/3").write_bytes(bytes(CHUNK))
         text, code = on_a_terminal(helper, point)

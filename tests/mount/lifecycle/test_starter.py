@@ -8,6 +8,7 @@ import sys
 import pytest
 from conftest import CODECFS, any_source, is_mounted
 from mounts import children_of_process, is_gone, processes_of, wait_until
+from running import codecfs, run
 
 
 @pytest.fixture
@@ -54,8 +55,8 @@ def test_a_failure_is_told_once(tmp_path, place):
     place.mkdir()
     (tmp_path / "a.h5").write_bytes(b"no HDF5")
     for words, code in ((["a.h5", "mnt"], 32), (["-F", "*,nosuch", any_source(), "mnt"], 1), (["b.h5", "mnt"], 32)):
-        done = subprocess.run([CODECFS, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        assert done.returncode == code and done.stderr.count("\n") == 1 and not done.stdout, done.stderr
+        done = codecfs(*words, cwd=tmp_path, code=code)
+        assert done.stderr.count("\n") == 1 and not done.stdout, done.stderr
 
 
 def test_relative_names(tmp_path, place):
@@ -65,8 +66,8 @@ def test_relative_names(tmp_path, place):
     source = tmp_path / "a.h5"
     source.write_bytes(any_source().read_bytes())
     name = f"relative-{os.getpid()}.log"
-    done = subprocess.run([CODECFS, "-o", f"log={name},plugin_path=plugins", "a.h5", "mnt"], cwd=tmp_path, timeout=60)
-    assert done.returncode == 0 and is_mounted(place)
+    codecfs("-o", f"log={name},plugin_path=plugins", "a.h5", "mnt", cwd=tmp_path)
+    assert is_mounted(place)
     [daemon] = daemons(tmp_path / name)
     assert os.readlink(f"/proc/{daemon}/cwd") == "/"
     assert f"{tmp_path}/plugins" in (place / ".codecfs/filters").read_text() or not os.listdir(tmp_path / "plugins")
@@ -74,7 +75,7 @@ def test_relative_names(tmp_path, place):
     os.kill(daemon, signal.SIGKILL)
     wait_until(lambda: all(map(is_gone, watchdogs)), 30)
     assert not os.path.lexists(f"/{name}")
-    assert subprocess.run([CODECFS, "unmount", place], timeout=60).returncode == 0
+    codecfs("unmount", place)
 
 
 def daemons(log):
@@ -104,6 +105,6 @@ def test_the_terminal_of_a_program_for_credentials(tmp_path, place):
     words = [CODECFS, "-o", "ro,endpoint=http://127.0.0.1:1", "s3://bucket/key", str(place)]
     program = f"import pty, sys; sys.exit(pty.spawn({words!r}) != 0)"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
-                          env={**environment, "AWS_CONFIG_FILE": str(tmp_path / "config"), "HOME": str(tmp_path)})
+    done = run(sys.executable, "-c", program, stdin=subprocess.DEVNULL,
+               environment={**environment, "AWS_CONFIG_FILE": str(tmp_path / "config"), "HOME": str(tmp_path)}, code=None)
     assert "the code:" in done.stdout, done.stdout + done.stderr

@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import CODECFS, any_source, detach, is_mounted
+from running import codecfs, run
 
 DATA = np.random.default_rng(1).integers(0, 50, (64, 1 << 14), "u1")
 
@@ -21,10 +22,6 @@ def source(tmp_path):
     return path
 
 
-def run(*words, **kwargs):
-    return subprocess.run([CODECFS, *words], capture_output=True, text=True, timeout=60, **kwargs)
-
-
 def write(place):
     for i, row in enumerate(DATA):
         (place / f"v/{i}.0").write_bytes(row.tobytes())
@@ -32,9 +29,9 @@ def write(place):
 
 def test_it_waits_until_all_is_stored(tmp_path, place, source):
     for name in ("-u", "--unmount"):
-        assert run("-o", "mkdir,commit=3600", source, place).returncode == 0
+        codecfs("-o", "mkdir,commit=3600", source, place)
         write(place)
-        done = run(name, "mnt", cwd=tmp_path)
+        done = codecfs(name, "mnt", cwd=tmp_path, code=None)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         with h5py.File(source, "r+") as f:  # no process holds a lock on it
             assert np.array_equal(f["v"][...], DATA)
@@ -44,52 +41,52 @@ def test_it_waits_until_all_is_stored(tmp_path, place, source):
 
 def test_it_waits_for_a_mount_that_is_only_read(tmp_path, place):
     for _ in range(20):
-        assert run("-o", "ro,mkdir", any_source(), place).returncode == 0
-        assert run("-u", place).returncode == 0
+        codecfs("-o", "ro,mkdir", any_source(), place)
+        codecfs("-u", place)
         assert os.listdir(tmp_path) == []
 
 
 def test_a_mount_in_use_stays_however_often_it_is_asked(place, source):
-    assert run("-o", "mkdir,commit=3600", source, place).returncode == 0
+    codecfs("-o", "mkdir,commit=3600", source, place)
     write(place)
     with open(place / "v/0.0", "rb"):
         for _ in range(20):  # more than may wait at the same time
-            done = run("-u", place)
-            assert done.returncode == 32 and "stays mounted" in done.stderr, done.stderr
+            done = codecfs("-u", place, code=32)
+            assert "stays mounted" in done.stderr, done.stderr
     assert is_mounted(place)
-    assert run("-u", place).returncode == 0
+    codecfs("-u", place)
     with h5py.File(source, "r+") as f:
         assert np.array_equal(f["v"][...], DATA)
 
 
 def test_what_cannot_be_stored_keeps_the_mount(tmp_path, place):
     archive = tmp_path / "a.zip"
-    assert run("-o", "mkdir,create=zip,commit=3600", archive, place).returncode == 0
+    codecfs("-o", "mkdir,create=zip,commit=3600", archive, place)
     (place / ".zattrs").write_text('{"a": 1}')
     shutil.copy(archive, tmp_path / "b.zip")
     os.replace(tmp_path / "b.zip", archive)
-    done = run("-u", place)
-    assert done.returncode == 32 and "not all data can be stored" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    done = codecfs("-u", place, code=32)
+    assert "not all data can be stored" in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert is_mounted(place)
 
 
 def test_only_what_codecfs_has_mounted(tmp_path, place):
     for directory in (tmp_path, "/", "/proc"):
-        done = run("-u", directory)
-        assert done.returncode == 32 and "no codecfs mount at this path" in done.stderr, done.stderr
-    assert run("-u", tmp_path / "nowhere").returncode == 32
+        done = codecfs("-u", directory, code=32)
+        assert "no codecfs mount at this path" in done.stderr, done.stderr
+    codecfs("-u", tmp_path / "nowhere", code=32)
     assert os.path.ismount("/proc")
-    assert run("-u", place, "other").returncode == 1
-    assert run("-u", place, "-o", "ro").returncode == 1
-    assert run("-u").returncode == 1
+    codecfs("-u", place, "other", code=1)
+    codecfs("-u", place, "-o", "ro", code=1)
+    codecfs("-u", code=1)
 
 
 def test_a_name_that_the_mount_table_has_in_another_way(tmp_path):
     place = tmp_path / "a b\\c"
     (tmp_path / "link").symlink_to(place)
-    assert run("-o", "ro,mkdir", any_source(), place).returncode == 0
+    codecfs("-o", "ro,mkdir", any_source(), place)
     try:
-        assert run("-u", tmp_path / "link").returncode == 0
+        codecfs("-u", tmp_path / "link")
         assert not place.exists()
     finally:
         detach(place)
@@ -102,20 +99,20 @@ def test_a_daemon_that_died(place, source):
         while not is_mounted(place) and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
-    done = run("-u", place)
-    assert done.returncode == 0 and not is_mounted(place), done.stderr
+    done = codecfs("-u", place)
+    assert not is_mounted(place), done.stderr
 
 
 def test_a_copy_in_another_mount_namespace(tmp_path, source):
     """The daemon serves the copy. The command says who has it, and does not wait for ever; what was written is in the source's log."""
     place = tmp_path / "mnt"
-    assert run("-o", "mkdir,commit=3600", source, place).returncode == 0
+    codecfs("-o", "mkdir,commit=3600", source, place)
     with subprocess.Popen(["unshare", "-m", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE) as copy:
         try:
             copy.stdout.readline()
             write(place)
-            done = run("-u", place)
-            assert done.returncode == 32 and f"{copy.pid} (sleep)" in done.stderr.splitlines()[-1], done.stderr
+            done = codecfs("-u", place, code=32)
+            assert f"{copy.pid} (sleep)" in done.stderr.splitlines()[-1], done.stderr
             assert "still mounted in the mount namespace of" in done.stderr and "waiting for" in done.stderr, done.stderr
             assert not is_mounted(place)
         finally:
@@ -125,15 +122,15 @@ def test_a_copy_in_another_mount_namespace(tmp_path, source):
 
 
 def test_a_second_place_of_the_mount(tmp_path, place, source):
-    assert run("-o", "mkdir", source, place).returncode == 0
+    codecfs("-o", "mkdir", source, place)
     other = tmp_path / "other"
     other.mkdir()
-    subprocess.run(["mount", "--bind", place, other], check=True)
+    run("mount", "--bind", place, other)
     try:
-        done = run("-u", place)
-        assert done.returncode == 32 and f"still mounted at {other}" in done.stderr, done.stderr
+        done = codecfs("-u", place, code=32)
+        assert f"still mounted at {other}" in done.stderr, done.stderr
     finally:
-        assert run("-u", other).returncode == 0
+        codecfs("-u", other)
 
 
 def opened(path):

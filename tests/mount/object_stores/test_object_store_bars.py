@@ -6,7 +6,6 @@ stores count on our own server with small datasets. No test asserts a time.
 """
 import os
 import pathlib
-import subprocess
 import sys
 import time
 
@@ -16,10 +15,10 @@ import numpy as np
 import pytest
 import zarr
 
-from buckets import BUCKET, CODECFS, settled
-
-import servers  # noqa: E402
-from lag_proxy import LagProxy  # noqa: E402
+from buckets import BUCKET, settled
+import servers
+from lag_proxy import LagProxy
+from running import codecfs, run
 
 MIB = 1 << 20
 STEPS, CHUNKS = 40, 160  # of the ERA5-like file: each step of a variable is four chunks
@@ -147,7 +146,7 @@ def make_paged(path):
             v = f.create_dataset(f"g{i % 10}/v{i}", data=np.arange(100_000, dtype="i4") + i, chunks=(10_000,), compression="gzip")
             for a in range(10):
                 v.attrs[f"attribute{a}"] = np.bytes_(b"text " * 8)
-    subprocess.run(["h5repack", "-S", "PAGE", "-G", str(4 * MIB), f"{path}.plain", path], check=True)
+    run("h5repack", "-S", "PAGE", "-G", 4 * MIB, f"{path}.plain", path)
 
 
 def make_million(path):
@@ -269,7 +268,7 @@ def test_a_chunk_of_a_million(million_file, gateway, remote):
     requests, _ = counted(gateway, "a cold chunk of a million", there)
     assert requests <= 6
     began = time.monotonic()
-    info = subprocess.run([CODECFS, "info", f"s3://{BUCKET}/million.h5"], env=gateway.environment, capture_output=True, text=True)
+    info = codecfs("info", f"s3://{BUCKET}/million.h5", environment=gateway.environment, code=None)
     assert "1000 × 1000 × 64" in info.stdout, info.stderr
     requests, size = counted(gateway, f"codecfs info, with the whole index, in {time.monotonic() - began:.1f} s")
     # The 17,544 leaves are between the chunks; those of one of 308 parents are requested together.

@@ -13,7 +13,7 @@ import pytest
 import zarr
 
 from buckets import (  # noqa: F401 (fixtures)
-    BUCKET, codecfs, environment, files_of, make_far, make_v2, make_v3, operations, put, remote, server, settled, weather)
+    BUCKET, codecfs_with, environment, files_of, make_far, make_v2, make_v3, operations, put, remote, server, settled, weather)
 from conftest import DATA
 from mounts import signal_all, workers_of
 
@@ -102,7 +102,7 @@ def test_one_chunk_of_many(remote, server, tmp_path):
     (mounted.path / "v/250.17.0").read_bytes()
     assert settled(server, mounted)[1]["operations"]["GetObject"] <= 6
     server.control(clear_log=True)
-    info = codecfs(server, "info", f"s3://{BUCKET}/{path.name}")
+    info = codecfs_with(server, "info", f"s3://{BUCKET}/{path.name}")
     assert "300 × 300 × 64" in info.stdout, info.stderr
 
 
@@ -222,7 +222,7 @@ def test_below_a_web_server(weather, mount, server):
     put(server, weather)
     url = f"{server.endpoint}/_files/{BUCKET}/{weather.name}"
     assert files_of(mount(url, env=environment(server)).path) == expected
-    refused = codecfs(server, "info", f"{server.endpoint}/_files-norange/{BUCKET}/{weather.name}")
+    refused = codecfs_with(server, "info", f"{server.endpoint}/_files-norange/{BUCKET}/{weather.name}")
     assert refused.returncode != 0
     assert "part of the object" in refused.stderr
 
@@ -230,36 +230,36 @@ def test_below_a_web_server(weather, mount, server):
 def test_what_is_no_dataset(server):
     for key, content, reason in [("text.nc", b"hello", "neither"), ("empty.h5", b"", "empty"), ("old.nc", b"CDF\1" + bytes(100), "netCDF-3")]:
         server.put(BUCKET, key, content)
-        refused = codecfs(server, "info", f"s3://{BUCKET}/{key}")
+        refused = codecfs_with(server, "info", f"s3://{BUCKET}/{key}")
         assert refused.returncode != 0
         assert reason in refused.stderr
-    refused = codecfs(server, "info", f"s3://{BUCKET}/missing.nc")
+    refused = codecfs_with(server, "info", f"s3://{BUCKET}/missing.nc")
     assert refused.returncode != 0
 
 
 def test_a_truncated_file(weather, server, remote, mount, tmp_path):
     cut = tmp_path / "cut.nc"
     cut.write_bytes(weather.read_bytes()[:-MIB])
-    expected = codecfs(server, "info", cut)
+    expected = codecfs_with(server, "info", cut)
     put(server, cut)
-    shown = codecfs(server, "info", f"s3://{BUCKET}/{cut.name}")
+    shown = codecfs_with(server, "info", f"s3://{BUCKET}/{cut.name}")
     assert shown.returncode == expected.returncode
 
 
 @pytest.mark.parametrize("command", ["verify", "info"])
 def test_commands(command, weather, server):
     put(server, weather)
-    done = codecfs(server, command, f"s3://{BUCKET}/{weather.name}")
+    done = codecfs_with(server, command, f"s3://{BUCKET}/{weather.name}")
     assert done.returncode == 0, done.stderr
 
 
 def test_compare_and_convert(weather, server, tmp_path):
     put(server, weather)
     url = f"s3://{BUCKET}/{weather.name}"
-    assert codecfs(server, "compare", url, weather).returncode == 0
-    made = codecfs(server, "convert", url, tmp_path / "made.zarr")
+    assert codecfs_with(server, "compare", url, weather).returncode == 0
+    made = codecfs_with(server, "convert", url, tmp_path / "made.zarr")
     assert made.returncode == 0, made.stderr
-    assert codecfs(server, "compare", weather, tmp_path / "made.zarr").returncode == 0
+    assert codecfs_with(server, "compare", weather, tmp_path / "made.zarr").returncode == 0
 
 
 def test_hostile_files(server, tmp_path):
@@ -275,7 +275,7 @@ def test_hostile_files(server, tmp_path):
         for at in random.integers(0, len(damaged), 30):
             damaged[at] ^= 1 << random.integers(0, 8)
         server.put(BUCKET, "damaged.h5", bytes(damaged))
-        done = codecfs(server, "verify", f"s3://{BUCKET}/damaged.h5")
+        done = codecfs_with(server, "verify", f"s3://{BUCKET}/damaged.h5")
         assert done.returncode >= 0, done.stderr
 
 
@@ -378,21 +378,21 @@ def test_a_cache_that_others_may_write(weather, server, tmp_path):
     put(server, weather)
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
-    refused = codecfs(server, "info", "-O", f"cache_dir={tmp_path}/cache", f"s3://{BUCKET}/{weather.name}")
+    refused = codecfs_with(server, "info", "-O", f"cache_dir={tmp_path}/cache", f"s3://{BUCKET}/{weather.name}")
     assert refused.returncode != 0
     assert "other users" in refused.stderr
 
 
 def test_converting_to_hdf5_copies_the_file(weather, server, tmp_path):
     put(server, weather)
-    made = codecfs(server, "convert", f"s3://{BUCKET}/{weather.name}", tmp_path / "made.nc")
+    made = codecfs_with(server, "convert", f"s3://{BUCKET}/{weather.name}", tmp_path / "made.nc")
     assert made.returncode == 0, made.stderr
-    assert codecfs(server, "compare", weather, tmp_path / "made.nc").returncode == 0
+    assert codecfs_with(server, "compare", weather, tmp_path / "made.nc").returncode == 0
     assert server.summary()["operations"]["GetObject"] < 20
 
 
 def test_commands_join_requests(weather, server):
     """The 384 chunks of four variables."""
     put(server, weather)
-    assert codecfs(server, "verify", f"s3://{BUCKET}/{weather.name}").returncode == 0
+    assert codecfs_with(server, "verify", f"s3://{BUCKET}/{weather.name}").returncode == 0
     assert server.summary()["requests"] < 40

@@ -9,7 +9,8 @@ import h5py
 import numpy as np
 import pytest
 
-from buckets import BUCKET, codecfs, files_of, make_v2, make_v3, remote, server, settled  # noqa: F401 (fixtures)
+from buckets import BUCKET, codecfs_with, files_of, make_v2, make_v3, remote, server, settled  # noqa: F401 (fixtures)
+from running import run
 
 
 def make_folder(root):
@@ -66,7 +67,7 @@ def test_listing_opens_nothing(server, remote, tmp_path):
         server.put(BUCKET, f"many/d{number}/x", b"x")
     there = remote("many/")
     server.control(clear_log=True)
-    subprocess.run(["ls", "-lR", "--", there.path / "d1", there.path / "d2"], check=True, stdout=subprocess.DEVNULL)
+    run("ls", "-lR", "--", there.path / "d1", there.path / "d2", stdout=subprocess.DEVNULL)
     assert server.summary()["requests"] < 12, "of a directory: is it there, is it a store, and a list"
     server.control(clear_log=True)
     assert len(os.listdir(there.path)) == 120
@@ -171,13 +172,13 @@ def test_directories_that_may_not_be_read_are_not_taken_for_folders(folder, serv
 
 def test_commands(folder, server, tmp_path):
     url = f"s3://{BUCKET}/some/data/"
-    info = json.loads(codecfs(server, "info", "--json", url).stdout)
+    info = json.loads(codecfs_with(server, "info", "--json", url).stdout)
     assert "t2m" in json.dumps(info)
-    verified = codecfs(server, "verify", url)
+    verified = codecfs_with(server, "verify", url)
     assert verified.returncode == 0 and "no damage" in verified.stdout, verified.stderr
-    refused = codecfs(server, "convert", url, tmp_path / "made.zarr")
+    refused = codecfs_with(server, "convert", url, tmp_path / "made.zarr")
     assert refused.returncode != 0
-    nothing = codecfs(server, "info", f"s3://{BUCKET}/nothing/")
+    nothing = codecfs_with(server, "info", f"s3://{BUCKET}/nothing/")
     assert nothing.returncode != 0 and "no Zarr store" in nothing.stderr
 
 

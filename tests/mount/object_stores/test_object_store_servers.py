@@ -4,13 +4,12 @@ They are extras: scripts/object-store-servers installs them, and what is missing
 """
 import concurrent.futures
 import os
-import subprocess
 
 import pytest
 
 from buckets import files_of, make_v2, make_v3
-
-import servers  # noqa: E402
+from running import run
+import servers
 
 BUCKET = "codecfs-test"
 
@@ -71,7 +70,7 @@ def test_four_mounts_write_parts_of_the_same_chunk(server, make, name, mount, tm
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
     for each in mounts:
-        subprocess.run(["fusermount3", "-u", each.path], check=True)
+        run("fusermount3", "-u", each.path)
         assert each.process.wait(60) == 0, each.log.read_text()
     seen = mount(f"s3://{BUCKET}/{prefix}", "ro", env=environment)
     content = (seen.path / name).read_bytes()
@@ -91,7 +90,7 @@ def test_whole_chunks_are_read_back(server, mount, tmp_path):
         (path / "g").mkdir()
         os.setxattr(path / "g", "user.title", b"new")
     for each in [there, local]:
-        subprocess.run(["fusermount3", "-u", each.path], check=True)
+        run("fusermount3", "-u", each.path)
         assert each.process.wait(60) == 0, each.log.read_text()
     assert files_of(mount(f"s3://{BUCKET}/whole.zarr", "ro", env=environment).path) == files_of(mount(tmp_path / "local.zarr", "ro").path)
 
@@ -100,11 +99,11 @@ def test_wrong_keys_are_refused(server, tmp_path):
     if server.name == "moto":
         pytest.skip("moto does not check signatures")
     environment = os.environ | server.environment() | {"AWS_SECRET_ACCESS_KEY": "wrong"}
-    refused = subprocess.run([os.environ["CODECFS"], "info", f"s3://{BUCKET}/x.zarr"], env=environment, capture_output=True, text=True, timeout=60)
-    assert refused.returncode == 32 and "403" in refused.stderr
+    refused = run(os.environ["CODECFS"], "info", f"s3://{BUCKET}/x.zarr", env=environment, code=32)
+    assert "403" in refused.stderr
 
 
 def test_a_missing_store_says_so(server):
     environment = os.environ | server.environment()
-    missing = subprocess.run([os.environ["CODECFS"], "info", f"s3://{BUCKET}/none.zarr"], env=environment, capture_output=True, text=True, timeout=60)
-    assert missing.returncode == 32 and "no Zarr store" in missing.stderr
+    missing = run(os.environ["CODECFS"], "info", f"s3://{BUCKET}/none.zarr", env=environment, code=32)
+    assert "no Zarr store" in missing.stderr

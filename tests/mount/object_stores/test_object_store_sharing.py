@@ -8,29 +8,22 @@ import contextlib
 import os
 import random
 import shutil
-import subprocess
 import urllib.request
 
 import numpy as np
 import pytest
 import zarr
 
-from buckets import BUCKET, CODECFS
-from conftest import mounted
-
-import servers  # noqa: E402
-from fake_s3 import Client  # noqa: E402
-from lag_proxy import LagProxy  # noqa: E402
+from buckets import BUCKET
+from conftest import CODECFS, mounted
+import servers
+from fake_s3 import Client
+from lag_proxy import LagProxy
+from running import run
 
 MOUNTS, CHUNKS = 4, 8
 UPDATES = int(os.environ.get("CODECFS_SHARED_UPDATES", "800"))
 SERVER = os.environ.get("CODECFS_SHARED_SERVER", "fake")
-
-
-def run(*words):
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise OSError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
 
 
 @contextlib.contextmanager
@@ -48,7 +41,7 @@ def namespace(number):
         run("ip", "-n", name, "link", "set", "there", "up")
         yield name, here
     finally:
-        subprocess.run(["ip", "link", "delete", card], capture_output=True)
+        run("ip", "link", "delete", card, code=None)
         run("ip", "netns", "delete", name)
 
 
@@ -59,7 +52,7 @@ def namespaces():
     with contextlib.ExitStack() as stack:
         try:
             made = [stack.enter_context(namespace(number)) for number in range(MOUNTS)]
-        except OSError as error:
+        except AssertionError as error:
             pytest.skip(f"no network namespaces here: {error}")
         yield made
 
@@ -137,7 +130,7 @@ def test_no_update_is_lost(bucket, namespaces, tmp_path):
             done = list(pool.map(write, range(MOUNTS), [each.path for each in mounts]))
         assert sum(done) == UPDATES
         for each in mounts:
-            subprocess.run(["fusermount3", "-u", each.path], check=True)
+            run("fusermount3", "-u", each.path)
         for each in mounts:
             each.ended = True
             each.wait(120)

@@ -3,14 +3,14 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import time
 import uuid
 
 import pytest
 import zarr
 
-from buckets import BUCKET, codecfs, environment, make_v2, remote, server, settled, weather  # noqa: F401 (fixtures)
+from buckets import BUCKET, codecfs_with, environment, make_v2, remote, server, settled, weather  # noqa: F401 (fixtures)
+from running import run
 
 
 @pytest.fixture
@@ -90,11 +90,11 @@ def test_status(server, store, remote):
     there = remote(store.name)
     (there.path / "a/0.0").read_bytes()
     gets = settled(server, there)[0]["object_gets"]
-    text = codecfs(server, "status", there.path).stdout
+    text = codecfs_with(server, "status", there.path).stdout
     assert re.search(r"store +\d+ requests, .* received, 0 repeated, 0 failed", text), text
-    counters = json.loads(codecfs(server, "status", "--json", there.path).stdout)[0]["counters"]
+    counters = json.loads(codecfs_with(server, "status", "--json", there.path).stdout)[0]["counters"]
     assert counters["object_gets"] == gets and counters["object_time_count"] >= gets
-    prometheus = codecfs(server, "status", "--prometheus", there.path).stdout
+    prometheus = codecfs_with(server, "status", "--prometheus", there.path).stdout
     assert re.search(rf'^codecfs_object_gets{{.*source="s3://{BUCKET}/{store.name}"}} {gets}$', prometheus, re.M), prometheus
     assert re.search(r'^codecfs_object_time_seconds_bucket{.*,le="0.005"} \d+$', prometheus, re.M)
     assert re.search(r'^codecfs_object_time_seconds_bucket{.*,le="\+Inf"} \d+$', prometheus, re.M)
@@ -104,7 +104,7 @@ def test_status(server, store, remote):
 def test_a_mount_of_a_file_has_none(mount, store, server):
     there = mount(store, "ro")
     assert not any(name.startswith("object_") for name in there.stats())
-    assert "requests," not in codecfs(server, "status", there.path).stdout
+    assert "requests," not in codecfs_with(server, "status", there.path).stdout
 
 
 # --- the log
@@ -138,9 +138,9 @@ def everything_shown(server, there):
     daemon = pathlib.Path(f"/proc/{there.process.pid}")
     shown = {"log": there.log.read_text(), "mounts": pathlib.Path("/proc/mounts").read_text(),
              "mountinfo": pathlib.Path("/proc/self/mountinfo").read_text(),
-             "ps": subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True).stdout,
-             "status": codecfs(server, "status", "--json", there.path).stdout,
-             "prometheus": codecfs(server, "status", "--prometheus", there.path).stdout,
+             "ps": run("ps", "-ewwo", "args", code=None).stdout,
+             "status": codecfs_with(server, "status", "--json", there.path).stdout,
+             "prometheus": codecfs_with(server, "status", "--prometheus", there.path).stdout,
              "threads": " ".join((task / "comm").read_text() for task in (daemon / "task").iterdir())}
     for name in os.listdir(there.path / ".codecfs"):
         path = there.path / ".codecfs" / name
@@ -183,7 +183,7 @@ def test_signatures_in_urls_are_secret(server, store, mount):
     there = mount(f"{server.endpoint}/_files/{BUCKET}/{store.name}?X-Signature={secret}", "loglevel=debug", "retry=1", env=environment(server))
     read_all(there.path)
     server.fault("error", path="*0.1*", status=500)
-    subprocess.run(["cat", there.path / "a/0.1"], capture_output=True)
+    run("cat", there.path / "a/0.1", code=None, text=False)
     assert any(secret in json.dumps(entry) for entry in server.log()), "it is sent"
     for name, text in everything_shown(server, there).items():
         assert secret not in text, name

@@ -10,6 +10,7 @@ import pytest
 
 from buckets import BUCKET, FAR_DATA, environment, make_far, make_v2, remote, server  # noqa: F401 (fixtures)
 from conftest import CODECFS, is_mounted
+from running import run
 
 SECONDS = 6  # that an interrupted call may take on a busy machine, far less than the 45 s of retries
 HANG = {"seconds": 60}
@@ -181,8 +182,7 @@ def end(there, how):
     else:
         command = {"codecfs": [CODECFS, "unmount", there.path], "fusermount": ["fusermount3", "-u", there.path],
                    "lazy": ["fusermount3", "-uz", there.path]}[how]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=40)
-        assert done.returncode == 0, done.stderr
+        run(*command, seconds=40)
     assert there.process.wait(60) == 0, there.log.read_text()
     there.ended = True
     assert not is_mounted(there.path)

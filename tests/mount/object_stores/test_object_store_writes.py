@@ -7,19 +7,19 @@ import concurrent.futures
 import errno
 import json
 import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 import zarr
 
-from buckets import BUCKET, FakeS3, codecfs, environment, make_v2, make_v3
-from conftest import CODECFS, mounted, xattr
+from buckets import BUCKET, FakeS3, codecfs_with, environment, make_v2, make_v3
+from conftest import mounted, xattr
 from mounts import MountError
 
-import servers  # noqa: E402
-from other_server import OtherServer  # noqa: E402
+import servers
+from other_server import OtherServer
+from running import codecfs, run
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def v3(server, tmp_path, objects):
 
 def unmount(mounted):
     """Waits for the daemon, so that everything is stored."""
-    subprocess.run(["fusermount3", "-u", mounted.path], check=True)
+    run("fusermount3", "-u", mounted.path)
     assert mounted.process.wait(60) == 0, mounted.log.read_text()
     if isinstance(mounted.server, OtherServer):
         mounted.server.sync()
@@ -232,7 +232,7 @@ def test_shards_are_rewritten_once_a_commit(v3, server, remote):
     puts = requests_of(server, "PUT")
     assert puts == [("PUT", "v3.zarr/deep/sharded/c/0/0", 200)]
     unmount(there)
-    assert codecfs(server, "verify", f"s3://{BUCKET}/v3.zarr").returncode == 0
+    assert codecfs_with(server, "verify", f"s3://{BUCKET}/v3.zarr").returncode == 0
     index = np.frombuffer((v3 / "deep/sharded/c/0/0").read_bytes()[-64:], "<u8").reshape(4, 2)
     content = (v3 / "deep/sharded/c/0/0").read_bytes()
     chunks = [np.frombuffer(content[o:o + n], "<i4") for o, n in index.tolist()]
@@ -371,12 +371,12 @@ def test_new_variables_of_v3(v3, server, remote):
     assert json.loads((v3 / "g/zarr.json").read_text())["node_type"] == "group"
     assert json.loads((v3 / "g/new/zarr.json").read_text())["shape"] == [20, 10]
     assert (v3 / "g/new/c/0/1").read_bytes() == np.full(25, 6, "<i4").tobytes()
-    assert codecfs(server, "verify", f"s3://{BUCKET}/v3.zarr").returncode == 0
+    assert codecfs_with(server, "verify", f"s3://{BUCKET}/v3.zarr").returncode == 0
 
 
 def test_removing(v2, server, remote):
     there = remote("v2.zarr")
-    subprocess.run(["rm", "-r", there.path / "a", there.path / "inner"], check=True)
+    run("rm", "-r", there.path / "a", there.path / "inner")
     assert set(os.listdir(there.path)) & {"a", "inner"} == set()
     unmount(there)
     assert sorted(path.name for path in v2.rglob("*")) == [".zgroup"]
@@ -463,8 +463,7 @@ def test_a_new_store(form, file, server, remote, objects, tmp_path):
     unmount(again)
     server.put(BUCKET, "other/x", b"1")
     (tmp_path / "empty").mkdir()
-    refused = subprocess.run([CODECFS, "-f", "-o", f"create={form}", f"s3://{BUCKET}/other", tmp_path / "empty"], env=environment(server),
-                             capture_output=True, text=True, timeout=60)
+    refused = codecfs("-f", "-o", f"create={form}", f"s3://{BUCKET}/other", tmp_path / "empty", environment=environment(server), code=None)
     assert refused.returncode != 0 and "other objects" in refused.stderr
 
 
@@ -478,33 +477,33 @@ def test_convert_into_a_bucket(form, server, objects, tmp_path):
         file.create_dataset("g/zip", data=np.arange(600.0).reshape(30, 20), chunks=(10, 20), compression="gzip").attrs["units"] = "K"
         file.create_dataset("plain", data=np.arange(7, dtype="i2"))
     url = f"s3://{BUCKET}/some/where.zarr"
-    done = codecfs(server, "convert", "--format", form, source, url)
+    done = codecfs_with(server, "convert", "--format", form, source, url)
     assert done.returncode == 0, done.stderr
-    same = codecfs(server, "compare", source, url)
+    same = codecfs_with(server, "compare", source, url)
     assert same.returncode == 0, same.stdout + same.stderr
     assert not (objects / "some/where.zarr/.codecfs-partial.json").exists()
     if form == "nczarr":
-        assert codecfs(server, "convert", "--format", form, source, tmp_path / "here").returncode == 0
-        told = subprocess.run(["diff", "-r", objects / "some/where.zarr", tmp_path / "here"], capture_output=True, text=True)
+        assert codecfs_with(server, "convert", "--format", form, source, tmp_path / "here").returncode == 0
+        told = run("diff", "-r", objects / "some/where.zarr", tmp_path / "here", code=None)
         assert told.stdout + told.stderr == "" and "_nczarr_superblock" in (tmp_path / "here/.zattrs").read_text()
-    again = codecfs(server, "convert", "--format", form, source, url)
+    again = codecfs_with(server, "convert", "--format", form, source, url)
     assert again.returncode != 0 and "exists" in again.stderr
-    assert "only Zarr" in codecfs(server, "convert", source, f"s3://{BUCKET}/x.nc").stderr
+    assert "only Zarr" in codecfs_with(server, "convert", source, f"s3://{BUCKET}/x.nc").stderr
 
 
 def test_an_interrupted_convert_is_no_store_and_is_resumed(server, tmp_path, objects):
     make_v2(tmp_path / "v2.zarr")
     url = f"s3://{BUCKET}/out.zarr"
     server.fault("error", status=403, code="AccessDenied", method="PUT", key="*/2.1")
-    failed = codecfs(server, "convert", tmp_path / "v2.zarr", url)
+    failed = codecfs_with(server, "convert", tmp_path / "v2.zarr", url)
     assert failed.returncode != 0 and "--resume" in failed.stderr
-    assert "no Zarr store" in codecfs(server, "info", url).stderr
+    assert "no Zarr store" in codecfs_with(server, "info", url).stderr
     server.clear_faults()
-    assert "--resume" in codecfs(server, "convert", tmp_path / "v2.zarr", url).stderr
+    assert "--resume" in codecfs_with(server, "convert", tmp_path / "v2.zarr", url).stderr
     server.control(clear_log=True)
-    done = codecfs(server, "convert", "--resume", tmp_path / "v2.zarr", url)
+    done = codecfs_with(server, "convert", "--resume", tmp_path / "v2.zarr", url)
     assert done.returncode == 0 and "were there" in done.stdout, done.stderr + done.stdout
-    assert codecfs(server, "compare", tmp_path / "v2.zarr", url).returncode == 0
+    assert codecfs_with(server, "compare", tmp_path / "v2.zarr", url).returncode == 0
     assert zarr.open(str(objects / "out.zarr"), mode="r")["a"][99, 89] == 8999
 
 

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import zarr
 
-from buckets import BUCKET, codecfs, environment, files_of, make_v2, make_v3, remote, server, settled  # noqa: F401 (fixtures)
+from buckets import BUCKET, codecfs_with, environment, files_of, make_v2, make_v3, remote, server, settled  # noqa: F401 (fixtures)
 from conftest import is_mounted
+from running import run
 STORES = {
     "v2": make_v2,
     "v2-slash": lambda path: make_v2(path, separator="/"),
@@ -59,8 +60,8 @@ def test_zarr_python_reads_the_same(store, remote):
 def test_the_tree_is_one_request(store, gets, server, remote):
     """Of Zarr v2, the first tells that it is not v3."""
     there = remote(store.name)
-    subprocess.run(["ls", "-l", there.path, *(path for path in there.path.iterdir() if path.is_dir() and path.name in ("inner", "deep"))],
-                   check=True, stdout=subprocess.DEVNULL)
+    run("ls", "-l", there.path, *(path for path in there.path.iterdir() if path.is_dir() and path.name in ("inner", "deep")),
+        stdout=subprocess.DEVNULL)
     summary = server.summary()
     assert summary["operations"] == {"GetObject": gets}
 
@@ -279,18 +280,18 @@ def test_a_server_that_ignores_ranges(store, server, remote):
 
 
 def test_missing_stores_and_buckets_say_so(server):
-    assert "no Zarr store" in codecfs(server, "info", f"s3://{BUCKET}/nothing.zarr").stderr
-    assert "no such bucket" in codecfs(server, "info", "s3://no-such-bucket/x.zarr").stderr
-    assert "SignatureDoesNotMatch" in codecfs(server, "info", f"s3://{BUCKET}/x.zarr", env={"AWS_SECRET_ACCESS_KEY": "other"}).stderr
+    assert "no Zarr store" in codecfs_with(server, "info", f"s3://{BUCKET}/nothing.zarr").stderr
+    assert "no such bucket" in codecfs_with(server, "info", "s3://no-such-bucket/x.zarr").stderr
+    assert "SignatureDoesNotMatch" in codecfs_with(server, "info", f"s3://{BUCKET}/x.zarr", env={"AWS_SECRET_ACCESS_KEY": "other"}).stderr
     server.put(BUCKET, "text.txt", b"no dataset")
-    assert "a single object" in codecfs(server, "info", f"s3://{BUCKET}/text.txt").stderr
+    assert "a single object" in codecfs_with(server, "info", f"s3://{BUCKET}/text.txt").stderr
 
 
 @pytest.mark.parametrize("store", ["v2"], indirect=True)
 def test_a_bucket_in_another_region(store, server):
     server.bucket("elsewhere", region="eu-west-3")
     server.put_tree("elsewhere", store, store.name + "/")
-    assert codecfs(server, "verify", f"s3://elsewhere/{store.name}").returncode == 0
+    assert codecfs_with(server, "verify", f"s3://elsewhere/{store.name}").returncode == 0
 
 
 @pytest.mark.parametrize("store", ["v2"], indirect=True)
@@ -298,8 +299,8 @@ def test_public_buckets_need_no_credentials(store, server):
     server.bucket("public-bucket", public=True)
     server.put_tree("public-bucket", store, store.name + "/")
     none = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "HOME": "/nonexistent"}
-    assert codecfs(server, "verify", "-O", "anon", f"s3://public-bucket/{store.name}", env=none).returncode == 0
-    refused = codecfs(server, "verify", f"s3://public-bucket/{store.name}", env=none)
+    assert codecfs_with(server, "verify", "-O", "anon", f"s3://public-bucket/{store.name}", env=none).returncode == 0
+    refused = codecfs_with(server, "verify", f"s3://public-bucket/{store.name}", env=none)
     assert refused.returncode == 32 and "-o anon" in refused.stderr
 
 
@@ -323,9 +324,10 @@ def test_signatures_in_urls_are_secret(store, server, mount):
     (there.path / "a/0.0").read_bytes()
     assert any("5ec2e7" in json.dumps(entry) for entry in server.log()), "it is sent"
     url = f"{server.endpoint}/_files/{BUCKET}/{store.name}?{secret}"
-    shown = [codecfs(server, "info", url).stdout, codecfs(server, "info", "--json", url).stdout, codecfs(server, "verify", url).stdout,
+    shown = [codecfs_with(server, "info", url).stdout, codecfs_with(server, "info", "--json", url).stdout,
+             codecfs_with(server, "verify", url).stdout,
              there.log.read_text(), pathlib.Path("/proc/mounts").read_text(), (there.path / ".codecfs/stats").read_text(),
-             subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True).stdout]
+             run("ps", "-ewwo", "args", code=None).stdout]
     assert not any("5ec2e7" in text for text in shown)
 
 
@@ -335,29 +337,29 @@ def test_signatures_in_urls_are_secret(store, server, mount):
 @pytest.mark.parametrize("store", ["v2", "v3-consolidated"], indirect=True)
 def test_commands(store, server, tmp_path):
     url = f"s3://{BUCKET}/{store.name}"
-    assert "no damage" in codecfs(server, "verify", url).stdout
-    info = json.loads(codecfs(server, "info", "--json", url).stdout)
-    assert info["variables"] == json.loads(codecfs(server, "info", "--json", store).stdout)["variables"]
-    same = codecfs(server, "compare", url, store)
+    assert "no damage" in codecfs_with(server, "verify", url).stdout
+    info = json.loads(codecfs_with(server, "info", "--json", url).stdout)
+    assert info["variables"] == json.loads(codecfs_with(server, "info", "--json", store).stdout)["variables"]
+    same = codecfs_with(server, "compare", url, store)
     assert same.returncode == 0 and "same content" in same.stdout
     copy = tmp_path / "copy.zarr"
-    assert codecfs(server, "convert", url, copy).returncode == 0
-    assert codecfs(server, "compare", copy, store).returncode == 0
-    refused = codecfs(server, "refs", url)
+    assert codecfs_with(server, "convert", url, copy).returncode == 0
+    assert codecfs_with(server, "compare", copy, store).returncode == 0
+    refused = codecfs_with(server, "refs", url)
     assert refused.returncode == 32 and "references are of one file" in refused.stderr
 
 
 @pytest.mark.parametrize("url", [f"s3://{BUCKET}/none.zarr", f"s3://{BUCKET}/a.nc", "https://localhost/a.nc?secret=x"])
 @pytest.mark.parametrize("command,reason", [("check", "a URL has no log"), ("recover", "a URL has no log"), ("compact", "copy it here")])
 def test_commands_for_files_refuse_urls(command, reason, url, server):
-    refused = codecfs(server, command, url)
+    refused = codecfs_with(server, command, url)
     assert refused.returncode == 32 and reason in refused.stderr and not refused.stdout
     assert url.partition("?")[0] in refused.stderr and "secret" not in refused.stderr
     assert server.summary()["requests"] == 0
 
 
 def test_coherent_mounts_of_urls_are_refused(server, tmp_path):
-    refused = codecfs(server, "-o", "coherent", f"s3://{BUCKET}/a.zarr", tmp_path)
+    refused = codecfs_with(server, "-o", "coherent", f"s3://{BUCKET}/a.zarr", tmp_path)
     assert refused.returncode == 1 and "would be a request" in refused.stderr
     assert server.summary()["requests"] == 0
 
@@ -411,6 +413,6 @@ def test_nothing_is_written_below_a_url(store, server, mount):
     with pytest.raises(OSError) as caught:
         (there.path / "a/0.0").write_bytes(b"\0" * 9600)
     assert caught.value.errno == errno.EROFS
-    refused = codecfs(server, "convert", store, f"{server.endpoint}/_files/{BUCKET}/new.zarr")
+    refused = codecfs_with(server, "convert", store, f"{server.endpoint}/_files/{BUCKET}/new.zarr")
     assert refused.returncode != 0 and "web server" in refused.stderr
     assert not any(entry["method"] in ("PUT", "DELETE", "POST") for entry in server.log())

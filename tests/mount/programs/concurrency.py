@@ -15,7 +15,6 @@ import pathlib
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from concurrency_work import Worker
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "support"))
 from mounts import Mount, is_mounted, processes_of  # noqa: E402
+from running import run  # noqa: E402
 
 LONGEST = 30.0  # seconds that an operation may take on a machine of its own; up to MOST_PATIENCE times on a busy one
 KINDS = ["hdf5", "zarr"]
@@ -184,7 +184,7 @@ class Round:
 
     def check_busy(self):
         for command in (["fusermount3", "-u"], ["umount"]):
-            done = subprocess.run([*command, self.mountpoint], capture_output=True, text=True)
+            done = run(*command, self.mountpoint, code=None)
             if done.returncode == 0 or not is_mounted(self.mountpoint) or "busy" not in done.stderr.lower():
                 raise Fault(f"{command[0]} of a mount that is used: {done}")
 
@@ -192,7 +192,7 @@ class Round:
         begun = self.clock.now
         if self.ending not in ("orderly", "busy"):
             if self.ending.startswith("detach"):
-                subprocess.run(["fusermount3", "-uz", self.mountpoint], check=True)
+                run("fusermount3", "-uz", self.mountpoint)
                 self.watch(min(1.0, self.seconds / 4))
             if "SIG" in self.ending:
                 self.board.flags[1] = 1
@@ -202,7 +202,7 @@ class Round:
         self.board.flags[0] = 1
         self.wait_for_workers()
         if self.ending in ("orderly", "busy"):
-            subprocess.run(["fusermount3", "-u", self.mountpoint], check=True)
+            run("fusermount3", "-u", self.mountpoint)
         begun = begun if "SIG" in self.ending else self.clock.now
         self.wait_for_daemon()
         self.end_seconds = self.clock.now - begun
@@ -253,8 +253,7 @@ class Round:
             except OSError:
                 pass
         if shutil.which("gdb") and not in_kernel:
-            stacks = subprocess.run(["gdb", "-batch", "-p", str(self.daemon.pid), "-ex", "thread apply all bt 20"],
-                                    capture_output=True, text=True, check=False)
+            stacks = run("gdb", "-batch", "-p", self.daemon.pid, "-ex", "thread apply all bt 20", code=None)
             text += stacks.stdout
         return text
 
@@ -279,14 +278,14 @@ class Round:
         own = self.directory / "fusectl"
         if not (connections / self.minor).exists():
             own.mkdir()
-            subprocess.run(["mount", "-t", "fusectl", "none", own], capture_output=True)
+            run("mount", "-t", "fusectl", "none", own, code=None)
             connections = own
         try:
             (connections / self.minor / "abort").write_text("1")
         except OSError:
             pass  # not ours to do, or gone
         if is_mounted(own):
-            subprocess.run(["umount", own], check=True)
+            run("umount", own)
 
     def summary(self):
         late = f"{self.model.late[0]} late (by {self.model.slowest_late[0]:.2f} s at most), " if self.model.late[0] else ""

@@ -30,6 +30,7 @@ import zarr
 sys.path += [str(pathlib.Path(__file__).parents[above] / "support") for above in (1, 2)]
 from compare import chunk_names, numpy_dtype, same_bytes, text_of, vlen_strings  # noqa: E402
 from mounts import detach, is_mounted  # noqa: E402
+from running import run  # noqa: E402
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 LARGEST = 2_000_000  # elements of a variable, and of its grid
@@ -153,14 +154,14 @@ class Trial:
 
     def mount(self, source, *options):
         # External and virtual sources are found from where libhdf5 finds them.
-        done = subprocess.run([self.codecfs, *options, source, self.root], capture_output=True, text=True, timeout=SECONDS)
+        done = run(self.codecfs, *options, source, self.root, seconds=SECONDS, code=None)
         if done.returncode:
             self.report("not mounted", done.stderr.strip()[-200:])
         return done.returncode == 0
 
     def unmount(self, may_be_refused):
         """libhdf5 may refuse to write damaged files; then they stay as they were, which is looked at."""
-        done = subprocess.run([self.codecfs, "-u", self.root], capture_output=True, text=True, timeout=SECONDS)
+        done = run(self.codecfs, "-u", self.root, seconds=SECONDS, code=None)
         if done.returncode:
             refused = may_be_refused and done.stderr.strip()
             self.report("not stored" if refused else "fault", f"unmounting: {done.stderr.strip()}")
@@ -200,7 +201,7 @@ class Trial:
     def copied(self):
         target = self.directory / "copy.zarr"
         try:
-            subprocess.run(["cp", "-r", self.root / ENCODED, target], capture_output=True, timeout=SOON)
+            run("cp", "-r", self.root / ENCODED, target, seconds=SOON, code=None)
             return zarr.open_group(str(target), "r")
         except (subprocess.TimeoutExpired, zarr.errors.GroupNotFoundError):
             return None  # very many chunks; no root
@@ -275,7 +276,7 @@ class Trial:
         if after != before:
             (self.directory / "before").write_bytes(before)
             (self.directory / "after").write_bytes(after or b"")
-            text = subprocess.run(["diff", "before", "after"], cwd=self.directory, capture_output=True).stdout
+            text = run("diff", "before", "after", cwd=self.directory, code=None, text=False).stdout
             self.fault(f"h5dump prints something else: {text[:300]}")
         else:
             self.report("written", "")
@@ -317,7 +318,7 @@ class Trial:
     def dumped(path):
         """What h5dump prints, without places in the file; none where it fails."""
         try:
-            done = subprocess.run(["h5dump", path], capture_output=True, timeout=SOON)
+            done = run("h5dump", path, seconds=SOON, code=None, text=False)
         except subprocess.TimeoutExpired:
             return None
         if done.returncode:

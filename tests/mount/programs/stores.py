@@ -673,7 +673,7 @@ def try_one(codecfs, source):
     if os.WIFSIGNALED(status):
         found.append(("fault", f"ends by {signal.Signals(os.WTERMSIG(status)).name}"))
     if os.path.ismount(directory / "mnt"):
-        subprocess.run(["fusermount3", "-uz", directory / "mnt"], capture_output=True)
+        subprocess.run(["fusermount3", "-uz", directory / "mnt"], capture_output=True, timeout=SECONDS)
     shutil.rmtree(directory, ignore_errors=True)
     return found
 

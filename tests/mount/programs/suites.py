@@ -11,7 +11,6 @@ import contextlib
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -21,6 +20,7 @@ import zarr
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "support"))
 from mounts import Mount, MountError  # noqa: E402
+from running import run  # noqa: E402
 
 SHAPE, CHUNKS = (4, 1 << 20), (1, 1 << 20)
 VIEW = ".codecfs/view"
@@ -119,8 +119,8 @@ def fio_job(file, engine, *more):
             "--randrepeat=1", "--end_fsync=1", "--verify_state_save=0", *ENGINES[engine], *more]
 
 
-def run(command, seconds):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=seconds)
+def try_out(command, seconds):
+    done = run(*command, seconds=seconds, code=None)
     if done.returncode != 0 or "verify:" in done.stderr:
         raise SystemExit(f"FAILED: {' '.join(map(str, command))}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
 
@@ -132,10 +132,10 @@ def fio(codecfs, source, directory, passes):
             names = [f"v/{number % 4}.0", f"{VIEW}/raw/w"]
             with mounted(codecfs, source, directory) as mount:
                 for name in names:
-                    run(fio_job(mount / name, engine, "--do_verify=1"), 600)
+                    try_out(fio_job(mount / name, engine, "--do_verify=1"), 600)
             with mounted(codecfs, source, directory) as mount:
                 for name in names:
-                    run(fio_job(mount / name, engine, "--verify_only=1"), 600)
+                    try_out(fio_job(mount / name, engine, "--verify_only=1"), 600)
             print(f"fio {engine}: {' '.join(names)} verified, mounted again verified", flush=True)
     rest = [i for i in range(4) if i >= passes]
     if not np.array_equal(read(source, "v")[rest], values()[rest]):
@@ -149,7 +149,7 @@ def stress(codecfs, source, directory, seconds):
         for stressor in STRESSORS:
             # Two of fsize may have more bytes at a time than all files that are no chunks (1 GiB): ENOSPC.
             workers = "1" if stressor == "fsize" else "2"
-            run(["stress-ng", f"--{stressor}", workers, "--timeout", seconds, "--temp-path", work, "--verify"], 60 + 10 * seconds)
+            try_out(["stress-ng", f"--{stressor}", workers, "--timeout", seconds, "--temp-path", work, "--verify"], 60 + 10 * seconds)
             if not np.array_equal(np.fromfile(mount / VIEW / "raw/v", "u1").reshape(SHAPE), values()):
                 raise SystemExit(f"FAILED: after {stressor}, v is not what it was")
             print(f"stress-ng {stressor}: done", flush=True)
@@ -167,7 +167,7 @@ def fsx(codecfs, source, directory, operations):
     (directory / "whole.toml").write_text(FSX % ("true", 0))  # an array has its size
     for config, name, seed in (("cut", "v/0.0", 1), ("whole", "v/1.0", 2), ("whole", f"{VIEW}/raw/w", 3)):
         with mounted(codecfs, source, directory) as mount:
-            run(["fsx", "-f", directory / f"{config}.toml", "-N", operations, "-S", seed, "-P", directory, mount / name], 3600)
+            try_out(["fsx", "-f", directory / f"{config}.toml", "-N", operations, "-S", seed, "-P", directory, mount / name], 3600)
             expected = (mount / name).read_bytes()
         with mounted(codecfs, source, directory) as mount:
             if (mount / name).read_bytes() != expected:
@@ -182,8 +182,7 @@ def pjdfstest(codecfs, source, directory, _):
     directory.chmod(0o755)  # other users are to reach the mount
     with mounted(codecfs, source, directory, "allow_other", "default_permissions") as mount:
         (mount / "work.tmp").mkdir()  # there any file is accepted
-        done = subprocess.run(["pjdfstest", "-c", directory / "pjdfstest.toml", "-p", mount / "work.tmp"], capture_output=True, text=True,
-                              timeout=600)
+        done = run("pjdfstest", "-c", directory / "pjdfstest.toml", "-p", mount / "work.tmp", seconds=600, code=None)
     results = dict(re.findall(r"^(\w+::\S+)\s+(ok|FAILED|skipped)$", done.stdout, re.MULTILINE))
     reasons = INAPPLICABLE if source.suffix == ".h5" else {**INAPPLICABLE, "symbolic links": SYMLINKS}
     failed = [name for name, result in results.items() if result == "FAILED"]

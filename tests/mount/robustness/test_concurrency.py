@@ -25,7 +25,7 @@ def source(tmp_path):
 def in_parallel(commands):
     """Starts all before it waits for any."""
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in commands]
-    return [process.communicate()[0] for process in processes]
+    return [process.communicate(timeout=120)[0] for process in processes]
 
 
 def test_two_readers_of_one_chunk_decode_it_once(mount, source):

@@ -3,7 +3,6 @@ import errno
 import os
 import random
 import shutil
-import subprocess
 
 import h5py
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 import damage
 from conftest import CODECFS, DATA, is_mounted, mounted, wait_until, xattr
 from mounts import WORKERS, kill_workers, workers_of
+from running import codecfs
 
 SEED = "short"
 
@@ -48,9 +48,8 @@ def test_a_version_that_no_hdf5_has_is_damage(mount, tmp_path):
 
 def test_why_a_file_cannot_be_opened_is_said(tmp_path):
     h5py.File(tmp_path / "a", "w", driver="split").close()
-    done = subprocess.run([CODECFS, "-o", "mkdir", tmp_path / "a-m.h5", tmp_path / "mnt"], capture_output=True, text=True,
-                          timeout=60)
-    assert done.returncode == 32 and "split or multi driver" in done.stderr, done.stderr
+    done = codecfs("-o", "mkdir", tmp_path / "a-m.h5", tmp_path / "mnt", code=32)
+    assert "split or multi driver" in done.stderr, done.stderr
 
 
 def test_the_generator_gives_the_same_files_again():
@@ -74,8 +73,8 @@ def test_a_mount_without_a_readable_root_is_unmounted(tmp_path, place):
         kill_workers(place, WORKERS)
         with pytest.raises(OSError):
             os.listdir(place)
-        done = subprocess.run([CODECFS, "-u", place], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0 and not is_mounted(place), done.stderr
+        done = codecfs("-u", place)
+        assert not is_mounted(place), done.stderr
 
 
 def test_workers_end_with_the_daemon(mount):

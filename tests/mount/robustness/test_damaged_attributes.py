@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 
 import h5py
@@ -13,8 +12,9 @@ import numpy as np
 import pytest
 import xarray
 import zarr
-from conftest import CODECFS, xattr
+from conftest import xattr
 from damaged_attributes import DATA, damaged_message
+from running import codecfs, run
 from venvs import python_of
 
 OLD_DAMAGES = ["version", "size", "type", "second"]
@@ -41,7 +41,7 @@ def damaged_index(path, damage):
 def reads_attributes(path):
     """Whether h5py does, in a process that may crash."""
     program = "import h5py, sys; dict(h5py.File(sys.argv[1])['v'].attrs)"
-    return subprocess.run([sys.executable, "-c", program, path], capture_output=True).returncode == 0
+    return run(sys.executable, "-c", program, path, code=None).returncode == 0
 
 
 @pytest.fixture(params=OLD_DAMAGES + DENSE_DAMAGES)
@@ -49,7 +49,7 @@ def damaged(request, tmp_path):
     path = tmp_path / "attributes.h5"
     (damaged_message if request.param in OLD_DAMAGES else damaged_index)(path, request.param)
     if request.param != "second" and h5py.version.hdf5_version_tuple < (2, 0, 0):  # later ones print nothing of such a file
-        dumped = subprocess.run(["h5dump", "-d", "/v", path], capture_output=True, text=True).stdout
+        dumped = run("h5dump", "-d", "/v", path, code=None).stdout
         assert "0, 1, 2, 3" in dumped
     with h5py.File(path) as f:
         assert np.array_equal(f["v"][:], DATA)
@@ -126,7 +126,7 @@ def test_attributes_are_not_changed_but_data_is(mount, damaged):
 
 def test_compaction_refuses_with_the_reason(damaged):
     before = damaged.read_bytes()
-    done = subprocess.run([CODECFS, "--compact", damaged], capture_output=True, text=True, timeout=60)
+    done = codecfs("--compact", damaged, code=None)
     assert done.returncode != 0 and "the attributes cannot be listed" in done.stderr, done.stderr
     assert damaged.read_bytes() == before
 
@@ -172,13 +172,13 @@ with h5py.File(sys.argv[1], "w", libver="latest") as f:
     f["g/w"] = numpy.arange(3.0)
 """
     path = tmp_path / "latest.h5"
-    subprocess.run([python_of("hdf5plugin"), "-c", program, path], check=True)
+    run(python_of("hdf5plugin"), "-c", program, path)
     m = mount(path)
     assert {"g", "v", ".zgroup"} <= set(os.listdir(m.path))
     for number in range(3):
         assert (m.path / f"v/{number}").read_bytes() == DATA[4 * number:4 * number + 4].tobytes()
     assert (m.path / "g/w/0").read_bytes() == np.arange(3.0).tobytes()
-    version = subprocess.run([CODECFS, "--version"], capture_output=True, text=True, check=True).stdout
+    version = codecfs("--version").stdout
     if re.search(r"libhdf5 1\.(8|10)\.", version):
         with pytest.raises(OSError) as error:
             (m.path / ".zattrs").read_bytes()
@@ -186,8 +186,8 @@ with h5py.File(sys.argv[1], "w", libver="latest") as f:
         assert 'attribute "flag": written by a newer HDF5 (datatype version ' in xattr(m.path, "_Error")
     else:
         assert json.loads((m.path / ".zattrs").read_bytes()) == {"flag": True, "number": 3}
-    told = subprocess.run([CODECFS, "info", path], capture_output=True, text=True)
-    assert told.returncode == 0 and "2 variables" in told.stdout
+    told = codecfs("info", path)
+    assert "2 variables" in told.stdout
 
 
 def test_a_file_stays_netcdf_when_its_root_attributes_cannot_be_read(mount, tmp_path):

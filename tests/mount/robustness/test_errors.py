@@ -2,12 +2,12 @@
 import datetime
 import errno
 import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 from conftest import DATA, xattr
+from running import run
 
 
 DAMAGED = sorted(p for kind in ("hdf5", "zarr") for p in (DATA / kind).glob("damaged*"))
@@ -17,7 +17,7 @@ DAMAGED = sorted(p for kind in ("hdf5", "zarr") for p in (DATA / kind).glob("dam
 def test_damage_of_every_kind_has_a_reason_and_no_other_victim(mount, path):
     m = mount(path)
     read, failed = 0, 0
-    for name in subprocess.run(["find", ".", "-type", "f"], cwd=m.path, capture_output=True, text=True).stdout.splitlines():
+    for name in run("find", ".", "-type", "f", cwd=m.path, code=None).stdout.splitlines():
         try:
             (m.path / name).read_bytes()
             read += 1

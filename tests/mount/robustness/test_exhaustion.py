@@ -7,7 +7,6 @@ import errno
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -18,6 +17,7 @@ import zarr
 
 from conftest import CODECFS
 from mounts import MountError, Mount, kill_workers, mounted, processes_of
+from running import codecfs, run
 
 ARRAY = np.arange(64 * 1000, dtype="<i4").reshape(64, 1000)
 USER = 65534  # nobody: fusermount3 wants an entry in the table of users
@@ -132,23 +132,17 @@ def test_no_thread_for_a_long_time(source, tmp_path):
     assert hits, "no write met the fail point"
 
 
-def run(*command, env=None, **more):
-    return subprocess.run([CODECFS, *map(str, command)], capture_output=True, text=True, timeout=120,
-                          env={**os.environ, **(env or {})}, **more)
-
-
 @with_fail_points
 def test_commands_work_in_one_thread(source, tmp_path):
     zarr_copy = tmp_path / "a.zarr"
     zarr.save_group(str(zarr_copy), v=ARRAY, w=ARRAY[:8])
     for command in (["info", source], ["verify", source], ["verify", zarr_copy], ["compare", source, zarr_copy],
                     ["recode", "-F", "*,1,1", "--dry-run", source]):
-        usual = run(*command)
-        alone = run(*command, env={"CODECFS_FAIL_POINT": "thread:0"})
+        usual = codecfs(*command, code=None)
+        alone = codecfs(*command, env={"CODECFS_FAIL_POINT": "thread:0"}, code=None)
         assert (alone.returncode, alone.stdout) == (usual.returncode, usual.stdout), (command, alone.stderr)
     for target in ("copy.zarr", "copy.h5"):
-        done = run("convert", source, tmp_path / target, env={"CODECFS_FAIL_POINT": "thread:0"})
-        assert done.returncode == 0, done.stderr
+        codecfs("convert", source, tmp_path / target, env={"CODECFS_FAIL_POINT": "thread:0"})
     assert np.array_equal(zarr.open(str(tmp_path / "copy.zarr"), "r")["v"][:], ARRAY)
     with h5py.File(tmp_path / "copy.h5", "r") as f:
         assert np.array_equal(f["v"][:], ARRAY)
@@ -157,7 +151,7 @@ def test_commands_work_in_one_thread(source, tmp_path):
 @with_fail_points
 @pytest.mark.parametrize("kind, reason", [("process", "cannot start a process"), ("descriptor", "Too many open files")])
 def test_a_command_tells_what_ran_out(source, kind, reason):
-    done = run("verify", source, env={"CODECFS_FAIL_POINT": f"{kind}:0"})
+    done = codecfs("verify", source, env={"CODECFS_FAIL_POINT": f"{kind}:0"}, code=None)
     assert done.returncode > 0 and reason in done.stderr and "killed" not in done.stderr and "damaged" not in done.stderr, done.stderr
 
 
@@ -177,8 +171,7 @@ def limit(pids, name, soft=""):
     for pid in pids:
         row = {"nproc": "Max processes", "nofile": "Max open files"}[name]
         line = next(line for line in pathlib.Path(f"/proc/{pid}/limits").read_text().splitlines() if line.startswith(row))
-        subprocess.run([*AS_USER, "prlimit", f"--pid={pid}", f"--{name}={soft or line[len(row):].split()[1]}:"],
-                       check=True, timeout=60)
+        run(*AS_USER, "prlimit", f"--pid={pid}", f"--{name}={soft or line[len(row):].split()[1]}:")
 
 
 @pytest.fixture
@@ -215,7 +208,7 @@ AS_USER = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
 
 def by_user(*arguments):
     """The errno of a program of the user, the only one who can reach the mount; and what it read."""
-    done = subprocess.run([*AS_USER, sys.executable, "-c", PROGRAM, *map(str, arguments)], capture_output=True, timeout=120)
+    done = run(*AS_USER, sys.executable, "-c", PROGRAM, *arguments, code=None, text=False)
     return done.returncode, done.stdout
 
 

@@ -2,7 +2,6 @@
 import errno
 import json
 import os
-import subprocess
 import threading
 
 import h5py
@@ -10,7 +9,8 @@ import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS, xattr
+from conftest import xattr
+from running import codecfs, run
 
 MIB = 1 << 20
 SANITIZED = bool(os.environ.get("CODECFS_SANITIZE"))
@@ -117,8 +117,8 @@ def test_the_limit_can_be_raised(mount, tmp_path):
 
 @pytest.mark.parametrize("value", ["0", "2G", "1K", "many", ""])
 def test_values_that_are_refused(tmp_path, value):
-    result = subprocess.run([CODECFS, "-o", f"max_chunk={value}", "/nowhere", tmp_path], capture_output=True, text=True)
-    assert result.returncode == 1 and "max_chunk" in result.stderr
+    result = codecfs("-o", f"max_chunk={value}", "/nowhere", tmp_path, code=1)
+    assert "max_chunk" in result.stderr
 
 
 # --- what a Zarr store claims
@@ -199,7 +199,7 @@ def test_consolidated_metadata_of_many_is_renewed(mount, tmp_path):
         root.create_group(name).attrs["list"] = list(range(300_000))
     zarr.consolidate_metadata(str(tmp_path / "a.zarr"))
     m = mount(tmp_path / "a.zarr")
-    subprocess.run(["setfattr", "-n", "user.units", "-v", "K", m.path / "a"], check=True)
+    run("setfattr", "-n", "user.units", "-v", "K", m.path / "a")
     m.close()
     entries = json.loads((tmp_path / "a.zarr/.zmetadata").read_text())["metadata"]
     assert entries["a/.zattrs"] == {"list": list(range(300_000)), "units": "K"}

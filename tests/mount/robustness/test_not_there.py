@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -15,9 +14,10 @@ import numpy as np
 import pytest
 import zarr
 
-from buckets import BUCKET, codecfs, environment, remote, server  # noqa: F401 (fixtures)
+from buckets import BUCKET, codecfs_with, environment, remote, server  # noqa: F401 (fixtures)
 from client_venvs import CLIENTS, python_of
 from conftest import PROGRAMS
+from running import run
 
 DATA = np.arange(1, 101, dtype="i4").reshape(20, 5)
 SPARSE = (3, 0)  # the chunk that is not stored
@@ -225,7 +225,7 @@ def test_a_web_server_without_metadata_of_the_store(server, mount, tmp_path):
     make_store(tmp_path / "s.zarr")
     server.put_tree(BUCKET, tmp_path / "s.zarr", "s.zarr/")
     server.fault("error", operation="File", status=404, body="default backend - 404")
-    refused = codecfs(server, "info", f"{server.endpoint}/_files/{BUCKET}/s.zarr")
+    refused = codecfs_with(server, "info", f"{server.endpoint}/_files/{BUCKET}/s.zarr")
     assert refused.returncode == 32 and "no Zarr store" in refused.stderr
 
 
@@ -244,7 +244,7 @@ def test_forbidden_is_absent_on_request(kind, server, mount, remote, tmp_path):
         return remote("s.zarr", "ro", "retry=1", *options) if kind == "s3" else web(server, mount, "s.zarr", *options)
 
     if kind == "s3":
-        assert "AccessDenied" in codecfs(server, "info", f"s3://{BUCKET}/s.zarr").stderr, "zarr.json is asked for first"
+        assert "AccessDenied" in codecfs_with(server, "info", f"s3://{BUCKET}/s.zarr").stderr, "zarr.json is asked for first"
     there = mounted("absent=403")
     np.testing.assert_array_equal(zarr.open_group(str(there.path), mode="r")["a"][:], expected)
     np.testing.assert_array_equal(np.load(there.path / ".codecfs/view/npy/a.npy"), expected)
@@ -256,7 +256,7 @@ def test_forbidden_is_absent_on_request(kind, server, mount, remote, tmp_path):
 
 
 def test_absent_has_one_value(server):
-    refused = codecfs(server, "info", "-O", "absent=404", f"s3://{BUCKET}/s.zarr")
+    refused = codecfs_with(server, "info", "-O", "absent=404", f"s3://{BUCKET}/s.zarr")
     assert refused.returncode == 1 and "only 403" in refused.stderr
 
 
@@ -269,8 +269,7 @@ def read_with(client, path):
     """What the client reads of the array "a", as a list, or None if it raises an error."""
     kind = CLIENTS[client][1]
     action = {"zarr": "zarr_values", "tensorstore": "tensorstore_values", "netcdf4": "netcdf4_values"}[kind]
-    done = subprocess.run([python_of(client), "-B", READER, action, str(path)], capture_output=True, text=True, timeout=120,
-                          env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"})
+    done = run(python_of(client), "-B", READER, action, path, env={"PYTHONPATH": None}, code=None)
     return json.loads(done.stdout.rpartition("RESULT ")[2]) if done.returncode == 0 else None
 
 
@@ -335,5 +334,5 @@ def test_a_dataset_of_a_folder_that_is_removed_is_no_fill(mount, tmp_path):
 def test_a_missing_directory_for_the_cache_is_its_own_error(server, tmp_path):
     """Not "no such object"."""
     server.put(BUCKET, "a.nc", b"\x89HDF\r\n\x1a\n" + bytes(1000))
-    refused = codecfs(server, "info", "-O", f"cache_dir={tmp_path}/none/deep", f"s3://{BUCKET}/a.nc")
+    refused = codecfs_with(server, "info", "-O", f"cache_dir={tmp_path}/none/deep", f"s3://{BUCKET}/a.nc")
     assert refused.returncode == 32 and "cache_dir" in refused.stderr and "no Zarr store" not in refused.stderr

@@ -9,6 +9,7 @@ import h5py
 import netCDF4
 import numpy as np
 import pytest
+from running import run
 
 SANITIZED = bool(os.environ.get("CODECFS_SANITIZE"))
 
@@ -107,8 +108,7 @@ def test_four_gibibytes_in_a_quarter_of_one(mount, tmp_path):
     for name in sorted(f"{i}.0" for i in range(count)):
         expected.update(patterns[int(name.split(".")[0]) % 4])
     m = mount(path)
-    result = subprocess.run("cat v/[0-9]* | sha256sum", shell=True, cwd=m.path, capture_output=True, text=True,
-                            env={**os.environ, "LC_ALL": "C"}, check=True)
+    result = run("sh", "-c", "cat v/[0-9]* | sha256sum", cwd=m.path, env={"LC_ALL": "C"})
     assert result.stdout.split()[0] == expected.hexdigest()
     # One may be dropped while it is read ahead of. What the kernel was given and asks for again, as it took the pages back,
     # is decoded again (a machine whose host reclaims memory does so at any time).
@@ -128,7 +128,7 @@ def test_ten_thousand_variables(mount, tmp_path):
     assert len(os.listdir(m.path)) == 10_003
     for i in range(0, 10_000, 997):
         assert (m.path / f"v{i}/0").read_bytes() == i.to_bytes(4, "little")
-    subprocess.run(["ls", "-l", m.path], stdout=subprocess.DEVNULL, check=True)
+    run("ls", "-l", m.path, stdout=subprocess.DEVNULL)
 
 
 def names_of_group(m):
@@ -144,10 +144,10 @@ def test_removals_tell_the_kernel_of_as_many_files_each(mount, tmp_path):
             for i in range(count):
                 f.create_dataset(f"v{i:03}", data=np.arange(i + 1))  # a dimension of its own: phony_dim_N
         m = mount(path, "rw")
-        subprocess.run(["ls", "-lRa", m.path], stdout=subprocess.DEVNULL, check=True)
+        run("ls", "-lRa", m.path, stdout=subprocess.DEVNULL)
         before = m.stats()["metadata_notices"]
         for i in range(1, count):
-            subprocess.run(["rm", "-r", m.path / f"v{i:03}"], check=True, timeout=60)
+            run("rm", "-r", m.path / f"v{i:03}")
         each[count] = (m.stats()["metadata_notices"] - before) / count
         # What is left is shown as it is now, also where its size was known before.
         assert names_of_group(m) == ["v000"]
@@ -191,7 +191,7 @@ def test_many_variables_that_share_dimensions_are_made_and_removed(mount, tmp_pa
         (directory / ".zattrs").write_text(json.dumps({"_ARRAY_DIMENSIONS": names, "number": i}))
         assert told(directory) == {"_ARRAY_DIMENSIONS": names, "number": i}
     for i in range(0, 300, 3):
-        subprocess.run(["rm", "-r", m.path / f"g/v{i:03}"], check=True, timeout=60)
+        run("rm", "-r", m.path / f"g/v{i:03}")
     kept = {f"v{i:03}": told(m.path / f"g/v{i:03}") for i in range(300) if i % 3}
     m.close()
     with netCDF4.Dataset(path) as file:
@@ -203,7 +203,7 @@ def test_many_variables_that_share_dimensions_are_made_and_removed(mount, tmp_pa
             users = [f"/g/{user}" for user, zattrs in kept.items() if zattrs["_ARRAY_DIMENSIONS"] == [name]]
             assert len(users) >= 20 and sorted(scale_users(file["g"][name])) == users
     m = mount(path, "rw")
-    subprocess.run(["rm", "-r", m.path / "g"], check=True, timeout=100)
+    run("rm", "-r", m.path / "g", seconds=100)
     assert names_of_group(m) == []
     m.close()
     with h5py.File(path) as file:
@@ -227,7 +227,7 @@ def test_a_deep_tree_is_made_and_removed(mount, tmp_path, form):
         os.close(at)
         at = below
     os.close(at)
-    subprocess.run(["rm", "-rf", m.path / "g"], check=True, timeout=100)
+    run("rm", "-rf", m.path / "g", seconds=100)
     assert names_of_group(m) == []
     m.close()
     if form == "h5":
@@ -247,5 +247,5 @@ def test_ten_thousand_attributes(mount, tmp_path):
     assert os.getxattr(m.path / "v", "user.a7777") == b"7777"
     assert '"a9999": 9999' in (m.path / "v/.zattrs").read_text()
     # The kernel's list of names ends at 64 KiB; what it holds can be read in time linear in their number.
-    text = subprocess.run(["getfattr", "-d", m.path / "v"], capture_output=True, text=True, check=True).stdout
+    text = run("getfattr", "-d", m.path / "v").stdout
     assert len(text.splitlines()) > 5000

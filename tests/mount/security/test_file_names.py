@@ -1,22 +1,18 @@
 """Names that codecfs gives to files of its own: long ones, those that a kill leaves, and those that others have taken."""
 import os
 import shutil
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS, detach, is_mounted, mounted, wait_until
+from conftest import detach, is_mounted, mounted, wait_until
 from mounts import signal_all
+from running import codecfs, run
 
 DATA = np.arange(100000, dtype="<i4")
 NEW = np.full(1000, 7, "<i4")
-
-
-def run(*words, **more):
-    return subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=60, **more)
 
 
 def make_hdf5(path):
@@ -37,20 +33,18 @@ def test_long_names(tmp_path, name):
     path.parent.mkdir()
     make_hdf5(path)
     before = path.stat().st_size
-    done = run("compact", path)
-    assert done.returncode == 0 and path.stat().st_size < before, done.stderr
+    done = codecfs("compact", path)
+    assert path.stat().st_size < before, done.stderr
     with mounted(path, tmp_path / "mnt") as m:
         (m.path / "v/0").write_bytes(NEW.tobytes())
     with h5py.File(path) as f:
         assert (f["v"][:1000] == 7).all()
     other = tmp_path / "e" / name
     other.parent.mkdir()
-    done = run("convert", "-F", "v,deflate,1", path, other)  # a copy that is changed and compacted
-    assert done.returncode == 0, done.stderr
+    done = codecfs("convert", "-F", "v,deflate,1", path, other)  # a copy that is changed and compacted
     with h5py.File(other) as f:
         assert (f["v"][:1000] == 7).all() and (f["v"][1000:] == DATA[1000:]).all()
-    done = run("convert", path, other.with_suffix(".zr"))
-    assert done.returncode == 0, done.stderr
+    done = codecfs("convert", path, other.with_suffix(".zr"))
     assert sorted(os.listdir(other.parent)) == sorted([name, other.with_suffix(".zr").name])
     assert os.listdir(path.parent) == [name]
 
@@ -58,10 +52,10 @@ def test_long_names(tmp_path, name):
 def test_a_long_name_of_an_archive(tmp_path):
     archive = tmp_path / "d" / ("x" * 251 + ".zip")
     archive.parent.mkdir()
-    assert run("-o", "mkdir,create=zip", archive, tmp_path / "mnt").returncode == 0
+    codecfs("-o", "mkdir,create=zip", archive, tmp_path / "mnt")
     try:
         (tmp_path / "mnt/.zattrs").write_text('{"a": 1}')
-        assert run("unmount", tmp_path / "mnt").returncode == 0
+        codecfs("unmount", tmp_path / "mnt")
     finally:
         detach(tmp_path / "mnt")
     assert os.listdir(archive.parent) == [archive.name]
@@ -71,8 +65,8 @@ def test_a_long_name_of_an_archive(tmp_path):
 
 def test_a_name_that_is_too_long_is_refused_at_once(tmp_path):
     make_hdf5(tmp_path / "a.h5")
-    done = run("convert", tmp_path / "a.h5", tmp_path / ("x" * 256))
-    assert done.returncode == 32 and "too long" in done.stderr
+    done = codecfs("convert", tmp_path / "a.h5", tmp_path / ("x" * 256), code=32)
+    assert "too long" in done.stderr
     assert os.listdir(tmp_path) == ["a.h5"]
 
 
@@ -83,21 +77,19 @@ def test_the_advice_after_a_killed_conversion_is_complete(tmp_path, names):
     target = tmp_path / "b.h5"
     for name in ("b.h5.codecfs-partial", "b.h5.codecfs-partial.json", ".b.h5.codecfs-partial.codecfs-wal"):
         (tmp_path / name).write_text("left")
-    done = run("convert", tmp_path / "a.h5", target)
-    assert done.returncode == 32
+    done = codecfs("convert", tmp_path / "a.h5", target, code=32)
     for name in names:
         assert f".b.h5.codecfs-{name}" in done.stderr
     advice = done.stderr[done.stderr.index("or remove: ") + len("or remove: "):].strip()
-    subprocess.run(f"rm {advice}", shell=True, check=True)
-    done = run("convert", tmp_path / "a.h5", target)
-    assert done.returncode == 0, done.stderr
+    run("sh", "-c", f"rm {advice}")
+    done = codecfs("convert", tmp_path / "a.h5", target)
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "b.h5"]
 
 
 def test_a_relative_name_of_the_log(tmp_path, place):
     make_hdf5(tmp_path / "a.h5")
     name = f"codecfs-log-{os.getpid()}"
-    assert run("-o", f"mkdir,log={name}", tmp_path / "a.h5", place, cwd=tmp_path).returncode == 0
+    codecfs("-o", f"mkdir,log={name}", tmp_path / "a.h5", place, cwd=tmp_path)
     try:
         (place / "v/0").write_bytes(NEW.tobytes())
         daemons = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_daemon_of(pid, str(place))]
@@ -122,17 +114,16 @@ def overlay(tmp_path):
     """A mounted overlay and its lower layer."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "none", disk], capture_output=True).returncode != 0:
+    if run("mount", "-t", "tmpfs", "none", disk, code=None).returncode != 0:
         pytest.skip("needs the right to mount")
     for name in ("lower", "upper", "work", "merged"):
         (disk / name).mkdir()
     options = f"lowerdir={disk}/lower,upperdir={disk}/upper,workdir={disk}/work"
     try:
-        yield lambda: subprocess.run(["mount", "-t", "overlay", "none", "-o", options, disk / "merged"],
-                                     capture_output=True).returncode == 0, disk
+        yield lambda: run("mount", "-t", "overlay", "none", "-o", options, disk / "merged", code=None).returncode == 0, disk
     finally:
-        subprocess.run(["umount", disk / "merged"], capture_output=True)
-        subprocess.run(["umount", "-l", disk], check=True)
+        run("umount", disk / "merged", code=None)
+        run("umount", "-l", disk)
 
 
 @pytest.mark.parametrize("has_attribute", [False, True])
@@ -148,8 +139,8 @@ def test_a_file_of_a_lower_layer_is_compacted(overlay, has_attribute):
             os.setxattr(path, "user.note", b"precious")
         except OSError:
             pytest.skip("no attributes in tmpfs")
-    done = run("compact", path)
-    assert done.returncode == 0 and path.stat().st_size < before, done
+    done = codecfs("compact", path)
+    assert path.stat().st_size < before, done
     with h5py.File(path) as f:
         assert (f["v"][:] == DATA).all()
     assert not has_attribute or os.getxattr(path, "user.note") == b"precious"
@@ -159,7 +150,7 @@ def test_a_file_of_a_lower_layer_is_compacted(overlay, has_attribute):
 def test_an_archive_that_is_replaced_or_deleted(tmp_path, place, ending):
     archive = tmp_path / "d" / "a.zip"
     archive.parent.mkdir()
-    assert run("-o", "mkdir,create=zip,commit=3600", archive, place).returncode == 0
+    codecfs("-o", "mkdir,create=zip,commit=3600", archive, place)
     try:
         (place / ".zattrs").write_text('{"a": 1}')
         fd = os.open(place, os.O_RDONLY)
@@ -173,10 +164,10 @@ def test_an_archive_that_is_replaced_or_deleted(tmp_path, place, ending):
         for text in (None, '{"a": 2}'):  # what was synced, and more
             if text:
                 (place / ".zattrs").write_text(text)
-            done = run("unmount", place)
-            assert done.returncode == 32 and is_mounted(place), done
+            done = codecfs("unmount", place, code=32)
+            assert is_mounted(place), done
             assert "a.zip.codecfs-rescued" in done.stderr
-        subprocess.run(["fusermount3", "-u", place], check=True)
+        run("fusermount3", "-u", place)
         wait_until(lambda: (archive.parent / "a.zip.codecfs-rescued").exists())
     finally:
         detach(place)

@@ -6,7 +6,6 @@ import os
 import pathlib
 import shutil
 import stat
-import subprocess
 import tempfile
 
 import h5py
@@ -14,7 +13,8 @@ import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS, mounted
+from conftest import mounted
+from running import codecfs, run
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
 SOMEBODY, ANOTHER = 65534, 65533
@@ -33,8 +33,7 @@ def place():
 def as_user(user, program, *arguments, groups=()):
     """What a shell program of another user prints; its exit code and stderr."""
     ids = ["--groups", ",".join(map(str, groups))] if groups else ["--clear-groups"]
-    result = subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user}", *ids, "sh", "-c", program, "sh", *map(str, arguments)],
-                            capture_output=True, timeout=60)
+    result = run("setpriv", f"--reuid={user}", f"--regid={user}", *ids, "sh", "-c", program, "sh", *arguments, code=None, text=False)
     return result
 
 
@@ -202,7 +201,7 @@ def test_the_log_and_new_archives_are_like_the_source(place, mask):
             assert len(logs) == 1 and permissions(logs[0]) == (SOMEBODY, ANOTHER, 0o640), logs
     assert permissions(source) == (SOMEBODY, ANOTHER, 0o640)
     with umask(mask):
-        subprocess.run([CODECFS, "--compact", source], check=True, capture_output=True, timeout=60)
+        codecfs("--compact", source)
     assert permissions(source) == (SOMEBODY, ANOTHER, 0o640)
 
     archive = place / "s.zip"
@@ -220,9 +219,7 @@ def test_the_log_and_new_archives_are_like_the_source(place, mask):
 def refused(source, place):
     """The reason for which a source is not mounted."""
     (place / "refused").mkdir(exist_ok=True)
-    result = subprocess.run([CODECFS, "-f", source, place / "refused"], capture_output=True, text=True, timeout=60)
-    assert result.returncode == 32, result
-    return result.stderr
+    return codecfs("-f", source, place / "refused", code=32).stderr
 
 
 def log_of(source):
@@ -266,7 +263,7 @@ def test_a_log_of_another_user_is_refused(place):
         place.chmod(mode)
         reason = refused(source, place)
         assert f"belongs to user {ANOTHER}, and the source to user {SOMEBODY}" in reason and log.name in reason, reason
-    assert subprocess.run([CODECFS, "--recover", source], capture_output=True, timeout=60).returncode == 32
+    codecfs("--recover", source, code=32)
     assert source.read_bytes() == before
     # The log of a user that may write the source as a member of its group is accepted, but not here:
     source.chmod(0o664)

@@ -4,7 +4,6 @@ import fcntl
 import os
 import pathlib
 import shutil
-import subprocess
 import tempfile
 
 import h5py
@@ -14,6 +13,7 @@ import pytest
 from conftest import CODECFS, mounted, wait_until, xattr
 from mounts import kill_workers, signal_all, workers_of
 from filter_plugins import HOSTILE, hostile  # noqa: F401: a fixture
+from running import run
 
 DATA = np.arange(1000, dtype="<i4")
 ORDINARY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -50,27 +50,25 @@ def test_reads_and_writes_in_the_sandbox(place, user):
     if user == "ordinary":
         os.chown(place / "mnt", 65534, 65534)
     program = [*ORDINARY, CODECFS] if user == "ordinary" else None
-    if program and subprocess.run([*ORDINARY, "test", "-w", "/dev/fuse", "-a", "-x", CODECFS]).returncode != 0:
+    if program and run(*ORDINARY, "test", "-w", "/dev/fuse", "-a", "-x", CODECFS, code=None).returncode != 0:
         pytest.skip("ordinary users cannot mount here")  # the unit tests open a file as one
     with mounted(source, place / "mnt", program=program) as m:
         def is_in_sandbox():
             status = status_of(worker_of(m))
             return (status["Seccomp"], status["NoNewPrivs"], int(status["CapEff"], 16), int(status["CapPrm"], 16)) == ("2", "1", 0, 0)
 
-        def run(script, *arguments):
-            words = ORDINARY if user == "ordinary" else []
-            subprocess.run([*words, "sh", "-ec", script, "sh", *map(str, arguments)], check=True, timeout=60)
+        def in_shell(script, *arguments):
+            run(*(ORDINARY if user == "ordinary" else []), "sh", "-ec", script, "sh", *arguments)
 
         assert is_in_sandbox()
-        run('head -c 400 /dev/zero > "$1/v/3"; mkdir "$1/group"; sync "$1/v/3"', m.path)
+        in_shell('head -c 400 /dev/zero > "$1/v/3"; mkdir "$1/group"; sync "$1/v/3"', m.path)
         log = source.with_name(".a.h5.codecfs-wal").stat()
         assert log.st_uid == source.stat().st_uid and log.st_mode & 0o777 == source.stat().st_mode & 0o777
-        run('setfattr -n user._Filter -v "shuffle|zstd,3" "$1/v"', m.path)
+        in_shell('setfattr -n user._Filter -v "shuffle|zstd,3" "$1/v"', m.path)
         signal_all(workers_of(m.path, ["codecfs-hdf5"]))
-        run('test -d "$1/group"; head -c 400 /dev/zero > "$1/v/4"; mkdir "$1/group/inner"', m.path)
+        in_shell('test -d "$1/group"; head -c 400 /dev/zero > "$1/v/4"; mkdir "$1/group/inner"', m.path)
         assert is_in_sandbox()
-        text = subprocess.run([*(ORDINARY if user == "ordinary" else []), "cat", m.path / ".codecfs/filters", m.path / ".codecfs/log"],
-                              capture_output=True, text=True, timeout=60).stdout
+        text = run(*(ORDINARY if user == "ordinary" else []), "cat", m.path / ".codecfs/filters", m.path / ".codecfs/log", code=None).stdout
         assert "# libhdf5 runs in processes with " in text and "files opened by the daemon" in text
     assert sorted(os.listdir(place)) == ["a.h5", "mnt", "mnt.log"]
     with h5py.File(source) as file:

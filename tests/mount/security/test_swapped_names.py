@@ -1,14 +1,13 @@
 """A user who can write the directory of a source swaps names while root makes, compacts or mounts it there: root writes
 nothing elsewhere. The deterministic tests swap inside the daemon, right behind the call that makes a temporary file."""
 import os
-import subprocess
 import threading
 
 import h5py
 import numpy as np
 import pytest
 
-from conftest import CODECFS
+from running import codecfs, run
 
 # After each exclusive creation of a temporary name: that name becomes a link to $VICTIM.
 SWAPPER = r"""
@@ -46,7 +45,7 @@ OPENAT(openat) OPENAT(openat64) OPEN(open) OPEN(open64)
 def swapper(tmp_path_factory):
     folder = tmp_path_factory.mktemp("swapper")
     (folder / "swapper.c").write_text(SWAPPER)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "swapper.so", folder / "swapper.c"], check=True)
+    run("gcc", "-shared", "-fPIC", "-o", folder / "swapper.so", folder / "swapper.c")
     return folder / "swapper.so"
 
 
@@ -71,9 +70,8 @@ def test_compact_does_not_follow_its_temporary_name(tmp_path, swapper, victim):
     source = tmp_path / "source.h5"
     make_source(source)
     before = source.read_bytes()
-    run = subprocess.run([CODECFS, "--compact", source], env={**os.environ, "LD_PRELOAD": str(swapper), "VICTIM": str(victim)},
-                         capture_output=True, text=True)
-    assert run.returncode != 0 and "try again" in run.stderr
+    done = codecfs("--compact", source, env={"LD_PRELOAD": str(swapper), "VICTIM": str(victim)}, code=None)
+    assert done.returncode != 0 and "try again" in done.stderr
     assert source.read_bytes() == before
 
 
@@ -81,10 +79,9 @@ def test_compact_does_not_follow_its_temporary_name(tmp_path, swapper, victim):
 def test_create_does_not_follow_its_temporary_name(tmp_path, swapper, victim, kind):
     place = tmp_path / "mnt"
     place.mkdir()
-    run = subprocess.run([CODECFS, "-f", "-o", f"create={kind}", tmp_path / "made", place],
-                         env={**os.environ, "LD_PRELOAD": str(swapper), "VICTIM": str(victim)},
-                         capture_output=True, text=True, timeout=60)
-    assert run.returncode != 0 and "try again" in run.stderr
+    done = codecfs("-f", "-o", f"create={kind}", tmp_path / "made", place, env={"LD_PRELOAD": str(swapper), "VICTIM": str(victim)},
+                  code=None)
+    assert done.returncode != 0 and "try again" in done.stderr
     assert not os.path.lexists(tmp_path / "made")
 
 
@@ -110,7 +107,7 @@ def test_a_race_for_the_temporary_name_is_never_won(tmp_path, victim):
     try:
         for _ in range(25):
             make_source(source)
-            subprocess.run([CODECFS, "--compact", source], capture_output=True)
+            codecfs("--compact", source, code=None)
             assert not source.is_symlink()
             with h5py.File(source) as file:
                 assert (file["v"][...] == np.arange(1000)).all()

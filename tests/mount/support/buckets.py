@@ -3,7 +3,6 @@ datasets that are put there."""
 import json
 import os
 import pathlib
-import subprocess
 import time
 
 import h5py
@@ -11,10 +10,8 @@ import netCDF4
 import numpy as np
 import pytest
 import zarr
-
-from conftest import CODECFS
-
-from fake_s3 import FakeS3  # noqa: E402
+from fake_s3 import FakeS3
+from running import codecfs
 
 BUCKET = "test-bucket"
 KEYS = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_REGION": "us-east-1"}
@@ -56,8 +53,8 @@ def settled(server, there, seconds=20):
         time.sleep(0.05)
 
 
-def codecfs(server, *words, env=None):
-    return subprocess.run([CODECFS, *map(str, words)], env=environment(server) | (env or {}), capture_output=True, text=True, timeout=60)
+def codecfs_with(server, *words, env=None):
+    return codecfs(*words, environment=environment(server), env=env, code=None)
 
 
 def make_v2(path, separator=".", consolidated=False):

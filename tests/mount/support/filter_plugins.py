@@ -2,16 +2,15 @@
 import glob
 import os
 import pathlib
-import subprocess
 
 import pytest
+from running import run
 
 SOURCES = pathlib.Path(__file__).parent / "plugin_sources"
 INCLUDE = pathlib.Path(__file__).parents[3] / "include"
 OURS = os.environ["CODECFS_PLUGINS"]
 DEBIAN = os.path.dirname(glob.glob("/usr/lib/*/hdf5/serial/plugins/libh5bz2.so")[0])
-HDF5 = subprocess.run(["pkg-config", "--cflags", "--libs", "hdf5-serial"], capture_output=True, text=True,
-                      check=True).stdout.split()
+HDF5 = run("pkg-config", "--cflags", "--libs", "hdf5-serial").stdout.split()
 
 
 def compile_plugin(source, library, *options):
@@ -19,7 +18,7 @@ def compile_plugin(source, library, *options):
     today's machines want)."""
     command = ["gcc", "-g", "-O0", "-shared", "-fPIC", "-o", str(library), str(SOURCES / source), *HDF5,
                "-I", str(INCLUDE), *options]
-    subprocess.run(command, check=True, capture_output=True)
+    run(*command)
 
 
 HOSTILE = 32903

@@ -1,8 +1,8 @@
 """A current netCDF-C, as the judge of NCZarr: Debian's is too old for what it writes today."""
-import subprocess
 
 import pytest
 
+from running import run
 from venvs import python_of
 
 
@@ -11,13 +11,7 @@ def current():
     """A function that runs a program with the netCDF4 of PyPI."""
     python = python_of("netcdf")
 
-    def run(program, *arguments):
-        done = subprocess.run([python, "-W", "ignore", "-c", program, *map(str, arguments)], capture_output=True,
-                              text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
+    return lambda program, *arguments: run(python, "-W", "ignore", "-c", program, *arguments).stdout
 
 
 # Makes a netCDF-4 file, PATH SEED: all types that NCZarr has, in groups that see dimensions of their parents or hide them.

@@ -1,14 +1,12 @@
 """The references that `codecfs refs` prints, and the store of Zarr that they make."""
 import base64
 import json
-import subprocess
 
-from conftest import CODECFS
+from running import codecfs
 
 
 def refs(*words, code=0):
-    done = subprocess.run([CODECFS, "refs", *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, (words, done.stderr)
+    done = codecfs("refs", *words, code=code)
     return done.stdout if code == 0 else done.stderr
 
 

@@ -2,10 +2,10 @@
 import io
 import os
 import pathlib
-import subprocess
 import zipfile
 
 import zarr
+from running import run
 
 
 class _Pipe(io.RawIOBase):
@@ -65,7 +65,7 @@ def _netcdf_c(directory, path):
 
 
 def _zip_r(directory, path):
-    subprocess.run(["zip", "-q", "-r", path, directory.name], cwd=directory.parent, check=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    run("zip", "-q", "-r", path, directory.name, cwd=directory.parent, env={"LC_ALL": "C.UTF-8"})
 
 
 def _with_junk(directory, path):
@@ -96,8 +96,7 @@ def open_zip(path):
 def check(path):
     """Checks the archive strictly: every CRC, no name twice."""
     for command in (["unzip", "-tqq", path], ["/usr/bin/python3", "-m", "zipfile", "-t", path]):
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
+        run(*command)
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         assert len(names) == len(set(names))

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import re
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ import xarray
 import zarr
 
 from conftest import DATA, xattr
+from running import run
 from venvs import python_of
 
 OURS = os.environ["CODECFS_PLUGINS"]
@@ -57,10 +57,7 @@ OTHER_BYTES = {
 
 def run_h5py(script, *arguments):
     """h5py with our plugins, in a process of its own, as libhdf5 reads HDF5_PLUGIN_PATH once."""
-    done = subprocess.run([sys.executable, "-c", "import sys, h5py, numpy as np\n" + script, *map(str, arguments)],
-                          env={**os.environ, "HDF5_PLUGIN_PATH": OURS}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run(sys.executable, "-c", "import sys, h5py, numpy as np\n" + script, *arguments, env={"HDF5_PLUGIN_PATH": OURS}).stdout
 
 
 def make(path, arguments, array=ARRAY, **more):
@@ -88,7 +85,7 @@ def codecs_of(zarray):
 
 
 def copy_tree(source, target):
-    subprocess.run(["cp", "-r", source, target], check=True)
+    run("cp", "-r", source, target)
 
 
 def readable(codecs):
@@ -278,11 +275,11 @@ def test_zarr_into_empty_hdf5(mount, tmp_path):
     root.create_dataset("words", data=np.array(["x", "yz"] * 5, object), object_codec=numcodecs.VLenUTF8(), chunks=(3,))
     target = tmp_path / "new.h5"
     m = mount(target, "create=hdf5")
-    subprocess.run(["cp", "-r", f"{store}/.", m.path / VIEW], check=True)
+    run("cp", "-r", f"{store}/.", m.path / VIEW)
     for name in chains:  # another view of the same
         assert np.array_equal(zarr.open(m.path, "r")[f"g/{name}"][...][:20], ARRAY[:20])
     # All but lz4's, which HDF5 frames in another way, and the strings, which it keeps in heaps.
-    subprocess.run(["sync", "-f", m.path], check=True)
+    run("sync", "-f", m.path)
     m.close()
     expected = ARRAY.copy()
     expected[20:] = -1
@@ -312,7 +309,7 @@ def test_chunks_are_stored_as_given(mount, tmp_path):
     fd = os.open(m.path / VIEW / "v/1.0", os.O_RDWR)
     os.fsync(fd)
     os.close(fd)
-    subprocess.run(["sync", "-f", m.path], check=True)
+    run("sync", "-f", m.path)
     m.close()
     stored = raw_chunks(source)
     assert stored["0.0"] == (given, 0) and stored["1.0"] == (given, 0)
@@ -373,12 +370,12 @@ def test_zarr_python_and_xarray_write_compressed(mount, tmp_path, create):
                    "assert np.array_equal(v[...], np.load(sys.argv[2]))\n"
                    "assert list(v._filters) == ['32001'] and v.attrs['units'] == b'm'\n"
                    "assert f['x/t'].compression == 'gzip' and f['x/t'].shuffle", target, tmp_path / "expected.npy"))
-    done = subprocess.run([sys.executable, "-c", "import sys, xarray, numpy as np\n"
-                           "d = xarray.open_dataset(sys.argv[1], group='x', engine='netcdf4')\n"
-                           "np.save(sys.argv[2], d['t'].values); assert d['t'].dims == ('y', 'x')\n"
-                           "assert list(d['x'].values) == list(range(100))", target, tmp_path / "t.npy"],
-                          env={**os.environ, "HDF5_PLUGIN_PATH": OURS}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run(sys.executable, "-c",
+        "import sys, xarray, numpy as np\n"
+        "d = xarray.open_dataset(sys.argv[1], group='x', engine='netcdf4')\n"
+        "np.save(sys.argv[2], d['t'].values); assert d['t'].dims == ('y', 'x')\n"
+        "assert list(d['x'].values) == list(range(100))",
+        target, tmp_path / "t.npy", env={"HDF5_PLUGIN_PATH": OURS})
     assert np.array_equal(np.load(tmp_path / "t.npy"), DOUBLES)
 
 
@@ -408,7 +405,7 @@ def test_compressor_in_zarray_is_changed(mount, tmp_path, kind):
         source = tmp_path / "s.zarr"
         zarr.open(source, "w").create_dataset("v", data=ARRAY, chunks=CHUNKS, compressor=numcodecs.Zlib(4))
     m = mount(source)
-    subprocess.run(["sed", "-i", 's/"id": "zlib"/"id": "bz2"/', m.path / VIEW / "v/.zarray"], check=True)
+    run("sed", "-i", 's/"id": "zlib"/"id": "bz2"/', m.path / VIEW / "v/.zarray")
     assert xattr(m.path / "v", "_Filter") == "307,4"
     assert (m.path / VIEW / "v/0.0").read_bytes()[:2] == b"BZ"
     assert np.array_equal(zarr.open(m.path / VIEW, "r")["v"][...], ARRAY)
@@ -579,19 +576,18 @@ def test_whole_file_converts_to_what_a_netcdf_with_filters_reads(mount, tmp_path
     source = tmp_path / "s.h5"
     for name in ("deflate", "shuffle_deflate", "zstd", "bzip2", "checked"):
         make(tmp_path / "one.h5", SAME_BYTES[name][0])
-        subprocess.run(["h5copy", "-i", tmp_path / "one.h5", "-o", source, "-s", "v", "-d", name],
-                       env={**os.environ, "HDF5_PLUGIN_PATH": OURS}, check=True)
+        run("h5copy", "-i", tmp_path / "one.h5", "-o", source, "-s", "v", "-d", name, env={"HDF5_PLUGIN_PATH": OURS})
         (tmp_path / "one.h5").unlink()
     m = mount(source, "ro")
     copy_tree(m.path / VIEW, tmp_path / "out.zarr")
     assert m.stats()["chunks_decoded"] == 0
     np.save(tmp_path / "expected.npy", ARRAY)
-    done = subprocess.run([python, "-c", "import sys, netCDF4, numpy as np\n"
-                           "d = netCDF4.Dataset(f'file://{sys.argv[1]}#mode=zarr,file'); e = np.load(sys.argv[2])\n"
-                           "for n in d.variables: assert np.array_equal(d[n][:], e), n\nprint(len(d.variables))",
-                           tmp_path / "out.zarr", tmp_path / "expected.npy"],
-                          env={**os.environ, "HDF5_PLUGIN_PATH": OURS}, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.strip() == "5", done.stderr
+    done = run(python, "-c", "import sys, netCDF4, numpy as np\n"
+               "d = netCDF4.Dataset(f'file://{sys.argv[1]}#mode=zarr,file'); e = np.load(sys.argv[2])\n"
+               "for n in d.variables: assert np.array_equal(d[n][:], e), n\nprint(len(d.variables))",
+               tmp_path / "out.zarr", tmp_path / "expected.npy",
+               env={"HDF5_PLUGIN_PATH": OURS})
+    assert done.stdout.strip() == "5", done.stderr
 
 
 @pytest.mark.parametrize("kind", ["encoded", "zattrs", "text"])
@@ -650,7 +646,7 @@ def test_readers_of_encoded_chunks_while_they_are_written(mount, tmp_path, chain
         for key in ("0.0", "1.1", "4.0"):
             (m.path / "v" / key).write_bytes(np.full(CHUNKS, value, "<i4").tobytes())
             if value % 7 == 0:
-                subprocess.run(["sync", m.path / "v" / key], check=True)
+                run("sync", m.path / "v" / key)
     stop.set()
     for reader in readers:
         reader.join()
@@ -707,7 +703,7 @@ def test_cut_chunks_have_other_masks(mount, tmp_path):
     for y in range(4):
         for x in range(4):
             (m.path / f"v/{y}.{x}").write_bytes(noise[8 * y:8 * y + 8, 8 * x:8 * x + 8].tobytes())
-    subprocess.run(["sync", "-f", m.path], check=True)
+    run("sync", "-f", m.path)
     zarray = json.loads((m.path / "v/.zarray").read_text())
     (m.path / "v/.zarray").write_text(json.dumps({**zarray, "shape": [25, 27]}))
     for view in ("", VIEW):

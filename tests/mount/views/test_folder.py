@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import stat
-import subprocess
 import threading
 import time
 
@@ -18,7 +17,8 @@ import xarray
 import zarr
 
 import compare
-from conftest import CODECFS, DATA, Mount, mounted, unmount, xattr
+from conftest import DATA, Mount, mounted, unmount, xattr
+from running import codecfs, run
 
 VALUES = np.arange(600, dtype="<i4").reshape(20, 30)
 
@@ -83,7 +83,7 @@ def open_files(mount, below):
 
 def list_long(*folders):
     """As ls -l did before coreutils 9.7, which asks for all extended attributes and so opens datasets."""
-    subprocess.run(["find", *folders, "-maxdepth", "1", "-ls"], check=True, capture_output=True)
+    run("find", *folders, "-maxdepth", "1", "-ls")
     for folder in folders:
         for name in os.listdir(folder):
             if not (folder / name).is_symlink():
@@ -107,7 +107,7 @@ def test_shows_what_there_is(mount, folder):
         assert (here.st_size, here.st_mtime_ns, here.st_uid) == (there.st_size, there.st_mtime_ns, there.st_uid)
         assert here.st_mode == there.st_mode & ~0o222
         assert os.listxattr(m.path / name) == []
-    assert subprocess.run([m.path / "sub/run.sh"], capture_output=True, text=True).stdout == "ran\n"
+    assert run(m.path / "sub/run.sh", code=None).stdout == "ran\n"
     for name in ("to_a", "to_v", "dangling", "outside"):
         assert os.readlink(m.path / name) == os.readlink(folder / name)
     assert (m.path / "to_v/.zarray").read_bytes() == (m.path / "sub/b.nc/v/.zarray").read_bytes()
@@ -146,7 +146,7 @@ def test_every_generated_file_at_once(mount):
 
 def test_a_dataset_is_opened_when_it_is_looked_into(mount, folder):
     m = mount(folder)
-    subprocess.run(["ls", "-lR", m.path / "sub/deep"], check=True, capture_output=True)
+    run("ls", "-lR", m.path / "sub/deep")
     assert open_files(m, folder) == {"sub/deep/deeper/without_a_name"}
     list_long(m.path, m.path / "sub")
     (m.path / "readme.txt").read_bytes()
@@ -205,7 +205,7 @@ def test_writing_into_datasets(folder, tmp_path):
         os.setxattr(m.path / "sub/b.nc/v", "user._Filter", b"2,4|1,9")
         xarray.Dataset({"n": ("x", np.arange(5.0))}).to_zarr(str(m.path / "sub/deep/deeper/without_a_name/made"),
                                                              encoding={"n": {"compressor": None}}, consolidated=False)
-        subprocess.run(["cp", "-r", m.path / "a.h5/g", m.path / "store.zarr/copied"], check=True)
+        run("cp", "-r", m.path / "a.h5/g", m.path / "store.zarr/copied")
         os.rename(m.path / "a.h5/g", m.path / "a.h5/renamed")
         assert (np.frombuffer((m.path / "a.h5/v/0.0").read_bytes(), "<i4").reshape(10, 10) == new).all()
         assert m.stats()["errors"] == 0
@@ -249,7 +249,7 @@ def test_the_folder_itself_is_only_read(mount, folder):
 
 def test_mv_between_datasets(folder, tmp_path):
     with mounted(folder, tmp_path / "mnt") as m:
-        subprocess.run(["mv", m.path / "a.h5/v", m.path / "sub/b.nc/moved"], check=True)
+        run("mv", m.path / "a.h5/v", m.path / "sub/b.nc/moved")
         assert not (m.path / "a.h5/v").exists()
     with h5py.File(folder / "a.h5") as source, h5py.File(folder / "sub/b.nc") as target:
         assert "v" not in source and (target["moved"][:] == VALUES).all()
@@ -308,8 +308,8 @@ def test_a_mount_point_in_the_folder(folder):
     inside.rmdir()
     inside.parent.joinpath("inner").mkdir()
     for over in (folder, folder.parent):
-        run = subprocess.run([CODECFS, "-f", "-o", "nonempty", folder, over], capture_output=True, text=True, timeout=20)
-        assert run.returncode != 0 and "over itself" in run.stderr
+        done = codecfs("-f", "-o", "nonempty", folder, over, seconds=20, code=None)
+        assert done.returncode != 0 and "over itself" in done.stderr
 
 
 def test_views(mount, folder):
@@ -468,8 +468,7 @@ def test_a_dataset_that_was_written_is_replaced(folder, tmp_path, ending):
     rescued[:10, :10] = NEW
     with h5py.File(folder / "a.h5.codecfs-rescued") as file:
         assert (file["v"][:] == rescued).all()
-    recovered = subprocess.run([CODECFS, "--recover", folder / "a.h5"], capture_output=True, text=True, timeout=20)
-    assert recovered.returncode == 0, recovered.stderr
+    codecfs("--recover", folder / "a.h5", seconds=20)
     assert logs_in(folder) == []
     expected = VALUES + 1
     expected[:10, 10:20] = NEW
@@ -489,8 +488,8 @@ def test_a_log_of_a_file_that_was_replaced_after_a_kill(folder, tmp_path):
     make_hdf5(folder / "other.h5", VALUES + 1)
     os.rename(folder / "other.h5", folder / "a.h5")
     for option in ("--check", "--recover"):
-        run = subprocess.run([CODECFS, option, folder / "a.h5"], capture_output=True, text=True, timeout=20)
-        assert run.returncode != 0 and f"rm '{folder}/.a.h5.codecfs-wal'" in run.stderr
+        done = codecfs(option, folder / "a.h5", seconds=20, code=None)
+        assert done.returncode != 0 and f"rm '{folder}/.a.h5.codecfs-wal'" in done.stderr
     os.unlink(folder / ".a.h5.codecfs-wal")
     with mounted(folder, tmp_path / "mnt") as m:
         same_as_h5py(m.path / "a.h5", folder / "a.h5")
@@ -518,8 +517,7 @@ def test_a_dataset_that_was_written_is_moved(folder, tmp_path, target, ending):
     finally:
         m.process.kill()
         unmount(m.path)
-    recovered = subprocess.run([CODECFS, "--recover", folder / target], capture_output=True, text=True, timeout=20)
-    assert recovered.returncode == 0, recovered.stderr
+    codecfs("--recover", folder / target, seconds=20)
     with h5py.File(folder / target) as file:
         assert (file["v"][:10, :10] == NEW).all() and (file["v"][:10, 10:20] == NEW).all()
         assert (file["v"][10:] == VALUES[10:]).all()

@@ -7,7 +7,6 @@ import mmap
 import os
 import random
 import shutil
-import subprocess
 import time
 import zlib
 
@@ -19,6 +18,7 @@ import zarr
 from compare import is_padding, same_bytes
 from conftest import DATA, mounted, xattr
 from hdf5_sources import FILES, has_zarr_form, is_vlen_string, shown_name, values_of, variables
+from running import run
 from zarr_sources import STORES, arrays
 
 NPY, RAW = ".codecfs/view/npy", ".codecfs/view/raw"
@@ -458,9 +458,8 @@ def test_other_ways_to_write_it(copy, tmp_path):
     np.save(tmp_path / "new.npy", new)
     with mounted(tmp_path / "a.h5", tmp_path / "mnt") as m:
         npy, raw = m.path / NPY, m.path / RAW
-        subprocess.run(["cp", tmp_path / "new.npy", npy / "cp.npy"], check=True, timeout=30)
-        subprocess.run(["dd", f"if={tmp_path}/new.npy", f"of={npy}/dd.npy", "conv=notrunc,fsync", "bs=777"], check=True,
-                       timeout=30, capture_output=True)
+        run("cp", tmp_path / "new.npy", npy / "cp.npy", seconds=30)
+        run("dd", f"if={tmp_path}/new.npy", f"of={npy}/dd.npy", "conv=notrunc,fsync", "bs=777", seconds=30, text=False)
         mapped = np.lib.format.open_memmap(npy / "memmap.npy", "w+", new.dtype, new.shape)
         mapped[...] = new
         mapped.flush()
@@ -488,15 +487,15 @@ def test_what_a_truncating_writer_leaves_out(tmp_path):
     data = np.zeros((1000, 700), "<i4")
     data[:3], data[600:610], data[-1] = 1, 2, 3
     np.save(tmp_path / "full.npy", data)
-    subprocess.run(["cp", "--sparse=always", tmp_path / "full.npy", tmp_path / "holes.npy"], check=True)
+    run("cp", "--sparse=always", tmp_path / "full.npy", tmp_path / "holes.npy")
     data[-1] = 0
     np.save(tmp_path / "zero_end.npy", data)
-    subprocess.run(["cp", "--sparse=always", tmp_path / "zero_end.npy", tmp_path / "hole_at_end.npy"], check=True)
+    run("cp", "--sparse=always", tmp_path / "zero_end.npy", tmp_path / "hole_at_end.npy")
     with mounted(tmp_path / "a.h5", tmp_path / "mnt") as m:
         npy = m.path / NPY
-        subprocess.run(["cp", "--sparse=always", tmp_path / "hole_at_end.npy", npy / "end.npy"], check=True, timeout=60)
+        run("cp", "--sparse=always", tmp_path / "hole_at_end.npy", npy / "end.npy")
         assert (np.load(npy / "end.npy") == data).all()
-        subprocess.run(["cp", "--sparse=always", tmp_path / "holes.npy", npy / "gap.npy"], check=True, timeout=60)
+        run("cp", "--sparse=always", tmp_path / "holes.npy", npy / "gap.npy")
         data[-1] = 3
         assert (np.load(npy / "gap.npy") == data).all()
         with open(npy / "kept.npy", "wb") as file:
@@ -534,8 +533,7 @@ def test_small_chunks_of_hdf5_are_stored_many_at_a_time(tmp_path, filters):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("v", shape=values.shape, dtype="<i4", chunks=(1, 1024), **filters)
     with mounted(tmp_path / "a.h5", tmp_path / "mnt") as m:
-        subprocess.run(["dd", f"if={tmp_path}/values.npy", f"of={m.path / NPY / 'v.npy'}", "bs=1M", "conv=notrunc,fsync"],
-                       check=True, timeout=100)
+        run("dd", f"if={tmp_path}/values.npy", f"of={m.path / NPY / 'v.npy'}", "bs=1M", "conv=notrunc,fsync", seconds=100)
         stats = m.stats()
         assert stats["chunks_encoded"] == count and stats["dirty_bytes"] == 0
         assert stats["store_calls"] < count // 8, stats["store_calls"]
@@ -633,7 +631,7 @@ def test_fsync_makes_it_durable(tmp_path):
         mapped.flush()
         mount.kill()
         del mapped
-    subprocess.run([os.environ["CODECFS"], "--recover", tmp_path / "a.h5"], check=True, capture_output=True, timeout=30)
+    run(os.environ["CODECFS"], "--recover", tmp_path / "a.h5", seconds=30)
     expected = np.zeros((40, 40))
     expected[3:30, 5:9] = 1
     with h5py.File(tmp_path / "a.h5") as file:

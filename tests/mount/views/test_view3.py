@@ -5,7 +5,6 @@ import errno
 import json
 import os
 import struct
-import subprocess
 
 import h5py
 import netCDF4
@@ -17,6 +16,7 @@ import zarr
 import zarr3_stores
 from compare import same_values
 from conftest import xattr
+from running import run
 from test_encoded import make, raw_chunks
 from zarr3_cases import CASES, ENCODINGS, write_all
 from zarr3 import metadata_of, read_array, read_tree
@@ -100,7 +100,7 @@ def test_directories_of_chunks(mount, every_type):
     assert failure.value.errno == errno.ENOTEMPTY
     os.rmdir(sparse / "c/4")
     assert (sparse / "c/4").is_dir()
-    listed = subprocess.run(["find", sparse, "-type", "f"], capture_output=True, text=True, check=True).stdout.split()
+    listed = run("find", sparse, "-type", "f").stdout.split()
     assert sorted(os.path.relpath(path, sparse) for path in listed) == ["c/5/0/9", "zarr.json"]
 
 
@@ -184,7 +184,7 @@ def test_a_v2_store(mount, tmp_path, kind):
 
 def test_cp_makes_a_store(mount, every_type, tmp_path):
     m = mount(every_type, "ro")
-    subprocess.run(["cp", "-r", m.path / DECODED / "g", tmp_path / "out.zarr"], check=True)
+    run("cp", "-r", m.path / DECODED / "g", tmp_path / "out.zarr")
     found = read_tree(tmp_path / "out.zarr")
     for name, data in TYPES.items():
         assert found[name].tolist() == data.tolist(), name
@@ -229,7 +229,7 @@ def test_stored_chunks_with_the_codecs_of_v3(mount, tmp_path, name):
     arguments, codecs, blocks = CHAINS[name]
     source = make(tmp_path / "s.h5", arguments, ARRAY)
     m = mount(source, "ro")
-    subprocess.run(["cp", "-r", m.path / ENCODED, tmp_path / "out.zarr"], check=True)
+    run("cp", "-r", m.path / ENCODED, tmp_path / "out.zarr")
     stats = m.stats()
     m.close()
     out = tmp_path / "out.zarr/v"

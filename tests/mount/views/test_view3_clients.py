@@ -1,7 +1,6 @@
 """zarr-python 3 and xarray, which write Zarr v3 by default, on the v3 views of every kind of source. They are in the venv
 "zarr3" of scripts/client-test; without it these tests say that they were skipped. Libraries of Debian judge."""
 import json
-import subprocess
 
 import netCDF4
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 import zarr
 
 from client_venvs import python_of
+from running import run
 from test_encoded import run_h5py
 from test_view3_write import source  # noqa: F401: a fixture
 
@@ -19,9 +19,7 @@ ENCODED = ".codecfs/view/encoded3"
 def client(script, *arguments):
     """Runs a script with numpy, zarr-python 3 and xarray; returns the JSON that it prints last."""
     prelude = "import json, sys, warnings\nimport numpy as np\nimport xarray as xr\nimport zarr\nwarnings.simplefilter('ignore')\n"
-    done = subprocess.run([python_of("zarr 3"), "-B", "-c", prelude + script, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run(python_of("zarr 3"), "-B", "-c", prelude + script, *arguments, seconds=300)
     return json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else None
 
 

@@ -7,7 +7,6 @@ import mmap
 import os
 import shutil
 import stat
-import subprocess
 import threading
 
 import h5py
@@ -16,6 +15,7 @@ import pytest
 import zarr
 
 from conftest import wait_until, xattr
+from running import run
 from test_encoded import raw_chunks, run_h5py
 from zarr3 import array_metadata, chunks_of, encode, metadata_of, put, put_group, read_array, write_array
 
@@ -130,9 +130,9 @@ def test_cp_and_rsync_between_mounts(mount, source, tmp_path, view):
         f["g/big"] = DATA.astype(">f8")
     origin = mount(tmp_path / "from.h5")
     m = mount(source)
-    subprocess.run(["cp", "-r", "--preserve=xattr", origin.path / view / "g", m.path / view / "g"], check=True)
+    run("cp", "-r", "--preserve=xattr", origin.path / view / "g", m.path / view / "g")
     if shutil.which("rsync"):
-        subprocess.run(["rsync", "-r", f"{origin.path}/{view}/g/", m.path / view / "h/"], check=True)
+        run("rsync", "-r", f"{origin.path}/{view}/g/", m.path / view / "h/")
     m.close()
     for group in ("g", "h") if shutil.which("rsync") else ("g",):
         values, attributes = stored(source, f"{group}/v")
@@ -152,7 +152,7 @@ def test_rsync_into_a_directory_that_becomes_an_array(mount, tmp_path, source, v
     origin = mount(tmp_path / "from.h5")
     m = mount(source)
     for i in range(5):
-        subprocess.run(["rsync", "-r", f"{origin.path}/{view}/v/", m.path / view / f"new{i}/"], check=True, timeout=60)
+        run("rsync", "-r", f"{origin.path}/{view}/v/", m.path / view / f"new{i}/")
     m.close()
     for i in range(5):
         assert np.array_equal(stored(source, f"new{i}")[0], DATA)
@@ -344,11 +344,11 @@ def test_rm_and_mv(mount, source):
     for view in (DECODED, ENCODED):
         write_array(m.path / view / "g/v", DATA, CHUNKS)
         write_array(m.path / view / "g/w", DATA, CHUNKS)
-        subprocess.run(["rm", "-r", m.path / view / "g/v"], check=True)
+        run("rm", "-r", m.path / view / "g/v")
         assert sorted(set(os.listdir(m.path / view / "g")) - {"zarr.json"}) == ["w"]
-        subprocess.run(["mv", m.path / view / "g", m.path / view / "h"], check=True)
+        run("mv", m.path / view / "g", m.path / view / "h")
         assert np.array_equal(read_array(m.path / view / "h/w"), DATA)
-        subprocess.run(["rm", "-r", m.path / view / "h"], check=True)
+        run("rm", "-r", m.path / view / "h")
         assert not (m.path / "h").exists()
 
 

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 
@@ -14,7 +13,8 @@ import pytest
 import xarray
 import zarr
 
-from conftest import CODECFS, mounted, xattr
+from conftest import mounted, xattr
+from running import codecfs, run
 from test_recode import ARRAY, CHUNKS, hdf5_filters, hdf5_values, refused, run, set_filter, with_plugins
 
 KINDS = ["hdf5", "zarr", "zip"]
@@ -63,7 +63,7 @@ def test_create_makes_an_empty_source(fresh, tmp_path):
         with h5py.File(fresh.source, "a") as f:
             assert list(f) == []
             f["x"] = 1
-        assert "netcdf" in run("ncdump", "-h", fresh.source)
+        assert "netcdf" in run("ncdump", "-h", fresh.source).stdout
     else:
         store = zarr.ZipStore(str(fresh.source)) if fresh.kind == "zip" else zarr.DirectoryStore(str(fresh.source))
         assert list(zarr.open_group(store, "a")) == []
@@ -78,7 +78,7 @@ def test_create_makes_an_empty_source(fresh, tmp_path):
     ("ro", "a.h5", "a.h5")])
 def test_create_refused(tmp_path, options, source, reason):
     (tmp_path / "mnt").mkdir()
-    done = subprocess.run([CODECFS, "-o", options, tmp_path / source, tmp_path / "mnt"], capture_output=True, text=True)
+    done = codecfs("-o", options, tmp_path / source, tmp_path / "mnt", code=None)
     assert done.returncode != 0 and reason in done.stderr and len(done.stderr.splitlines()) == 1
     assert os.listdir(tmp_path) == ["mnt"]
 
@@ -353,7 +353,7 @@ def test_attributes(fresh):
         text = now["text"].decode() if isinstance(now["text"], bytes) else now["text"]
         assert text == "a longer text than before"
     if fresh.kind == "hdf5":
-        header = run("ncdump", "-h", fresh.source)
+        header = run("ncdump", "-h", fresh.source).stdout
         assert ':text = "a longer text than before" ;' in header and 'v:umlaut = "Grüße" ;' in header and "v:large = 1099511627776LL ;" in header
 
 
@@ -429,7 +429,7 @@ def test_names_of_attributes_that_are_not_utf8(mount, tmp_path):
     assert stored(path) == {**before, b"d\xe9bit": 10, "d\u00e9bit".encode(): 11}
     # Into Zarr and back.
     for source, made in ((path, copy), (copy, tmp_path / "c.h5")):
-        subprocess.run([CODECFS, "convert", source, made], check=True, capture_output=True)
+        codecfs("convert", source, made)
     assert stored(tmp_path / "c.h5").keys() == stored(path).keys()
 
 
@@ -879,7 +879,7 @@ def test_xarray(fresh):
         xarray.testing.assert_equal(again.load(), whole)
         assert again.temperature.attrs["units"] == "K" and again.attrs["title"] == "made by xarray"
     assert hdf5_filters(fresh.source, "g/temperature") == [2, 1]
-    dump = run("ncdump", fresh.source)
+    dump = run("ncdump", fresh.source).stdout
     for line in ("time = UNLIMITED ; // (5 currently)", "lat = UNLIMITED ; // (4 currently)", "float temperature(time, lat, lon) ;",
                  'temperature:units = "K" ;', ':title = "made by xarray" ;', "double lat(lat) ;", "string name(lat) ;"):
         assert line in dump, (line, dump)
@@ -898,7 +898,7 @@ def test_xarray_data_variable_first(mount, tmp_path):
         assert json.loads((m.path / name / ".zattrs").read_text())["_ARRAY_DIMENSIONS"] == dims
     assert sorted(n for n in os.listdir(m.path) if n[0] != ".") == ["t", "u", "x"]
     m.close()
-    dump = run("ncdump", path)
+    dump = run("ncdump", path).stdout
     assert "double t(y, x) ;" in dump and "double x(x) ;" in dump and "int64 u(x) ;" in dump and " x = 0, 10, 20, 30 ;" in dump
     assert "y = UNLIMITED ; // (3 currently)" in dump and "phony" not in dump
 
@@ -914,9 +914,9 @@ data: x = 1, 2, 3, 4 ; v = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 ; s = 5, 6, 7, 
     run("ncgen", "-4", "-o", tmp_path / "in.nc", cdl)
     m = fresh.mount()
     run("timeout", "60", "nccopy", tmp_path / "in.nc", f"file://{m.path}/g#mode=zarr,file")
-    assert run("ncdump", "-n", "in", f"file://{m.path}/g#mode=zarr,file").count("units") == 1
+    assert run("ncdump", "-n", "in", f"file://{m.path}/g#mode=zarr,file").stdout.count("units") == 1
     m.close()
     assert list(fresh.read("g/v").ravel()) == list(range(1, 13)) and list(fresh.read("g/s")) == [5, 6, 7, 8]
     if fresh.kind == "hdf5":
-        dump = run("ncdump", fresh.source)
+        dump = run("ncdump", fresh.source).stdout
         assert "double x(x) ;" in dump and "int v(y, x) ;" in dump and 'v:long_name = "values" ;' in dump

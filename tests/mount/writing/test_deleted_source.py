@@ -4,22 +4,18 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
-from conftest import CODECFS, detach, is_mounted, wait_until
+from conftest import detach, is_mounted, wait_until
 from mounts import signal_all
+from running import codecfs, run
 
 OLD = np.arange(4000, dtype="<i4")
 NEW = np.full(1000, 7, "<i4")
 EXPECTED = np.concatenate([OLD[:2000], NEW, OLD[3000:]])
-
-
-def run(*words):
-    return subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=60)
 
 
 @pytest.fixture
@@ -36,7 +32,7 @@ def source(tmp_path):
 @pytest.fixture
 def changed(source, place):
     """A mount of the source with a change that fsync has acknowledged."""
-    assert run("-o", "mkdir,commit=3600", source, place).returncode == 0
+    codecfs("-o", "mkdir,commit=3600", source, place)
     write_synced(place / "t/2", NEW.tobytes())
     yield place
     detach(place)
@@ -52,7 +48,7 @@ def write_synced(path, data):
 def move_away(source):
     """As mv does to another filesystem: a copy with times and attributes, then the removal."""
     there = source.parent.parent / "there.h5"
-    subprocess.run(["cp", "-a", source, there], check=True)
+    run("cp", "-a", source, there)
     source.unlink()
     return there
 
@@ -97,8 +93,8 @@ def runs(process, word):
 def test_a_moved_file_keeps_the_mount_and_its_content_is_rescued(changed, source, how):
     move_away(source)
     for _ in range(2):
-        done = run("unmount", changed)
-        assert done.returncode == 32 and is_mounted(changed), done
+        done = codecfs("unmount", changed, code=32)
+        assert is_mounted(changed), done
         assert "was deleted" in done.stderr and "a.h5.codecfs-rescued" in done.stderr, done.stderr
         assert f"rm '{source.parent}/.a.h5.codecfs-wal'" in done.stderr
     (changed / "t/0").write_bytes(NEW.tobytes())  # closed, but not synced
@@ -126,26 +122,25 @@ def test_the_log_stays_if_the_content_cannot_be_written(changed, source):
         (source.parent / f"a.h5.codecfs-rescued{'-' + str(number) if number else ''}").mkdir()
     end(changed, "signal")
     assert (source.parent / ".a.h5.codecfs-wal").exists()
-    assert run("recover", there).returncode == 0
+    codecfs("recover", there)
     assert (values(there) == EXPECTED).all()
 
 
 def test_the_log_and_the_moved_file_are_enough(changed, source):
     there = move_away(source)
-    busy = run("recover", there)
-    assert busy.returncode == 32 and "is being written" in busy.stderr
+    busy = codecfs("recover", there, code=32)
+    assert "is being written" in busy.stderr
     kill(changed)
-    wait_until(lambda: run("recover", there).returncode == 0)
+    wait_until(lambda: codecfs("recover", there, code=None).returncode == 0)
     assert (values(there) == EXPECTED).all()
     assert files_in(source) == []
 
 
 def test_a_removed_log_discards_the_changes(changed, source):
     source.unlink()
-    assert run("unmount", changed).returncode == 32
+    codecfs("unmount", changed, code=32)
     (source.parent / ".a.h5.codecfs-wal").unlink()
-    done = run("unmount", changed)
-    assert done.returncode == 0, done.stderr
+    codecfs("unmount", changed)
     assert files_in(source) == []
 
 
@@ -153,7 +148,7 @@ def test_a_file_that_is_renamed_over_it(changed, source):
     with h5py.File(source.parent / "new.h5", "w") as f:
         f["t"] = OLD
     os.rename(source.parent / "new.h5", source)
-    assert run("unmount", changed).returncode == 32
+    codecfs("unmount", changed, code=32)
     end(changed, "lazy")
     assert (values(source) == OLD).all()
     assert (values(source.parent / "a.h5.codecfs-rescued") == EXPECTED).all()
@@ -162,12 +157,12 @@ def test_a_file_that_is_renamed_over_it(changed, source):
 
 def test_a_directory_that_is_moved_with_the_log(changed, source):
     there = source.parent.parent / "there"
-    subprocess.run(["cp", "-a", source.parent, there], check=True)
+    run("cp", "-a", source.parent, there)
     shutil.rmtree(source.parent)
-    done = run("unmount", changed)
-    assert done.returncode == 32 and "with the directory" in done.stderr, done.stderr
+    done = codecfs("unmount", changed, code=32)
+    assert "with the directory" in done.stderr, done.stderr
     end(changed, "lazy")
-    assert run("recover", there / "a.h5").returncode == 0
+    codecfs("recover", there / "a.h5")
     assert (values(there / "a.h5") == EXPECTED).all()
 
 
@@ -175,7 +170,7 @@ def test_a_directory_that_is_moved_with_the_log(changed, source):
 def test_a_copy_that_was_made_before_a_checkpoint(changed, source, how):
     """The copy has the mark and the old bytes, and the log, which a checkpoint has emptied, has no commit for it."""
     there = source.parent.parent / "there.h5"
-    subprocess.run(["cp", "-a", source, there], check=True)
+    run("cp", "-a", source, there)
     log = source.parent / ".a.h5.codecfs-wal"
     for i in range(32):
         (changed / f"large/{i}").write_bytes(os.urandom(1 << 20))
@@ -189,10 +184,10 @@ def test_a_copy_that_was_made_before_a_checkpoint(changed, source, how):
     assert source.stat().st_mtime_ns != before and log.stat().st_size < 4 << 20
     expected_large = b"".join((changed / f"large/{i}").read_bytes() for i in range(40))
     source.unlink()
-    assert run("unmount", changed).returncode == 32  # the log is empty, but the copy lacks what it had
+    codecfs("unmount", changed, code=32)  # the log is empty, but the copy lacks what it had
     if how == "kill":
         kill(changed)
-        wait_until(lambda: "is being written" not in run("check", there).stderr)
+        wait_until(lambda: "is being written" not in codecfs("check", there, code=None).stderr)
     else:
         end(changed, how)
         rescued = source.parent / "a.h5.codecfs-rescued"
@@ -200,22 +195,21 @@ def test_a_copy_that_was_made_before_a_checkpoint(changed, source, how):
         with h5py.File(rescued, "r") as f:
             assert f["large"][()].tobytes() == expected_large
     for command in ("check", "recover"):
-        done = run(command, there)
-        assert done.returncode == 32, done
+        done = codecfs(command, there, code=32)
         assert how == "kill" or str(source.parent / "a.h5.codecfs-rescued") in done.stderr
     assert (values(there) == OLD).all()  # unchanged
 
 
 def test_a_dataset_of_a_folder(source, place):
     folder = source.parent
-    assert run("-o", "mkdir,commit=3600", folder, place).returncode == 0
+    codecfs("-o", "mkdir,commit=3600", folder, place)
     try:
         write_synced(place / "a.h5/t/2", NEW.tobytes())
         move_away(source)
-        done = run("unmount", place)
-        assert done.returncode == 32 and "a.h5.codecfs-rescued" in done.stderr, done.stderr
+        done = codecfs("unmount", place, code=32)
+        assert "a.h5.codecfs-rescued" in done.stderr, done.stderr
         assert (values(folder / "a.h5.codecfs-rescued") == EXPECTED).all()
         assert files_in(source) == ["a.h5.codecfs-rescued"]
-        assert run("unmount", place).returncode == 0
+        codecfs("unmount", place)
     finally:
         detach(place)

@@ -2,13 +2,13 @@
 import errno
 import json
 import os
-import subprocess
 
 import h5py
 import numcodecs
 import numpy as np
 import pytest
 import zarr
+from running import run
 
 ARRAY = np.arange(600, dtype="<i4").reshape(20, 30)
 
@@ -61,7 +61,7 @@ def test_write_fails(m, name, text, says):
 
 @pytest.mark.parametrize("name, text, says", [WRONG[0], WRONG[4], WRONG[5], WRONG[9]])
 def test_shells_see_it(m, name, text, says):
-    done = subprocess.run(["sh", "-c", f"printf '%s' \"$1\" > {name}", "sh", text], cwd=m.path, capture_output=True, text=True, timeout=60)
+    done = run("sh", "-c", f"printf '%s' \"$1\" > {name}", "sh", text, cwd=m.path, code=None)
     assert done.returncode != 0 and done.stderr, done
 
 

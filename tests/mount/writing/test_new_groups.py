@@ -1,7 +1,6 @@
 """New groups as Zarr's writers need them: empty until something is in them. zarr-python 2 and xarray of Debian, and zarr-python 3 in
 the venv "zarr3" of scripts/client-test; without it its tests say that they were skipped."""
 import os
-import subprocess
 import sys
 import time
 
@@ -9,6 +8,7 @@ import pytest
 import zarr
 
 from client_venvs import python_of
+from running import run
 
 VIEWS = ["", ".codecfs/view/encoded", ".codecfs/view/decoded3", ".codecfs/view/encoded3"]
 WRITE = """
@@ -28,8 +28,7 @@ xr.testing.assert_equal(xr.open_zarr(path, consolidated=False).load(), ds)
 
 def write(python, path, mode=""):
     version = "3" if "3" in path.parent.name else "2"
-    done = subprocess.run([python, "-B", "-c", WRITE, path, version, mode], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
+    run(python, "-B", "-c", WRITE, path, version, mode, seconds=300)
 
 
 @pytest.fixture

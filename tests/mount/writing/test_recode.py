@@ -22,7 +22,8 @@ import pytest
 import zarr
 
 import zips
-from conftest import CODECFS, DATA, mounted, without_pointers, xattr
+from conftest import DATA, mounted, without_pointers, xattr
+from running import codecfs, run
 
 OURS = os.environ["CODECFS_PLUGINS"]
 SLOW = 8 if os.environ.get("CODECFS_SANITIZE") else 1
@@ -54,12 +55,6 @@ ZARR_CHAINS = {
 }
 
 
-def run(*command, **more):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **more)
-    assert done.returncode == 0, (command, done.stdout, done.stderr)
-    return done.stdout
-
-
 def with_plugins(**more):
     return {**os.environ, "HDF5_PLUGIN_PATH": OURS, **more}
 
@@ -75,8 +70,7 @@ def all_hdf5_values(path, names):
     """The arrays by their names, read by one process of h5py that has our plugins."""
     program = (f"import h5py, io, numpy, sys\nout = io.BytesIO()\nwith h5py.File({str(path)!r}, 'r') as f:\n"
                f"    for name in {list(names)!r}: numpy.save(out, f[name][()])\nsys.stdout.buffer.write(out.getvalue())")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=with_plugins())
-    assert done.returncode == 0, done.stderr.decode()
+    done = run(sys.executable, "-c", program, env=with_plugins(), text=False)
     stream = io.BytesIO(done.stdout)
     return {name: np.load(stream) for name in names}
 
@@ -86,7 +80,7 @@ def hdf5_values(path, name):
 
 
 def h5dump(path, *options):
-    return without_pointers(run("h5dump", *options, path.name, cwd=path.parent, env=with_plugins()))
+    return without_pointers(run("h5dump", *options, path.name, cwd=path.parent, env=with_plugins()).stdout)
 
 
 def refused(code, action):
@@ -209,11 +203,11 @@ WAYS = {
     "codecs": lambda d: os.setxattr(d, "user._Codecs", b'[{"id": "zstd", "level": 3}]'),
     "file": lambda d: (d / "_Filter").write_text("32015,3\n"),
     "codecs file": lambda d: (d / "_Codecs").write_text('[{"id": "zstd", "level": 3}]'),
-    "shell": lambda d: run("sh", "-c", "echo 32015,3 > _Filter", cwd=d),
-    "in parts": lambda d: run("sh", "-c", "(printf 32015; printf ,3) > _Filter", cwd=d),
-    "renamed": lambda d: run("sh", "-c", "echo 32015,3 > new && mv new _Filter", cwd=d),
-    "sed": lambda d: run("sed", "-i", "s/.*/32015,3/", "_Filter", cwd=d),
-    "tee": lambda d: run("tee", d / "_Filter", input="32015,3"),
+    "shell": lambda d: run("sh", "-c", "echo 32015,3 > _Filter", cwd=d).stdout,
+    "in parts": lambda d: run("sh", "-c", "(printf 32015; printf ,3) > _Filter", cwd=d).stdout,
+    "renamed": lambda d: run("sh", "-c", "echo 32015,3 > new && mv new _Filter", cwd=d).stdout,
+    "sed": lambda d: run("sed", "-i", "s/.*/32015,3/", "_Filter", cwd=d).stdout,
+    "tee": lambda d: run("tee", d / "_Filter", input="32015,3").stdout,
 }
 
 
@@ -400,7 +394,7 @@ NETCDF = sorted(p.name for p in (DATA / "hdf5").iterdir() if p.suffix == ".nc")
 def test_netcdf_files(mount, copy, name):
     """Every variable of every netCDF file is given another chain and back none: ncdump, with data, prints the same."""
     path = copy("hdf5/" + name)
-    dump = lambda *options: run("ncdump", *options, path, env=with_plugins())
+    dump = lambda *options: run("ncdump", *options, path, env=with_plugins()).stdout
     before, special = dump(), dump("-hs")
     for spec in ("2|1,7", "none"):
         m = mount(path)
@@ -431,7 +425,7 @@ def test_every_hdf5_file(mount, tmp_path):
     for path in sorted(folder.glob("*.h5")):
         if path.name.startswith("damaged"):
             continue
-        dump = lambda: subprocess.run(["h5dump", path.name], cwd=folder, capture_output=True, timeout=120, env=with_plugins())
+        dump = lambda: run("h5dump", path.name, cwd=folder, env=with_plugins(), code=None, text=False)
         before = dump()
         if before.returncode != 0:
             continue
@@ -573,7 +567,7 @@ def test_a_mount_goes_on_during_a_reencoding(mount, tmp_path, kind, way):
         return subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE)
 
     def at_once(*command):
-        subprocess.run([str(word) for word in command], check=True, timeout=60, capture_output=True)
+        run(*(str(word) for word in command))
 
     def progress():
         try:
@@ -764,12 +758,12 @@ def test_space_comes_back(mount, tmp_path):
     assert m.stats()["reclaimable_bytes"] > 0.9 * size
     m.close()
     assert path.stat().st_size <= 1.05 * size
-    told = run(CODECFS, "--compact", path)
+    told = codecfs("--compact", path).stdout
     assert str(path) in told
     assert path.stat().st_size < 0.1 * size
     assert hdf5_filters(path, "v") == [32015] and np.array_equal(hdf5_values(path, "v"), data)
     before = path.read_bytes()
-    run(CODECFS, "--compact", path)
+    codecfs("--compact", path)
     assert path.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "mnt1", "mnt1.log"]
 
@@ -871,7 +865,7 @@ def test_freed_space_is_found_again_after_a_remount(mount, turns):
     assert FREE not in os.listxattr(path) and 0.9 * free <= m.stats()["reclaimable_bytes"] <= 1.1 * free
     m.close()
     assert FREE in os.listxattr(path)
-    run(CODECFS, "--compact", path)
+    codecfs("--compact", path)
     assert FREE not in os.listxattr(path) and path.stat().st_size <= sizes[-1] - 0.9 * free
     check_turns(path, contents)
 

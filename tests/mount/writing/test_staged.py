@@ -3,7 +3,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 
 import h5py
 import numcodecs
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 import zarr
 from conftest import CODECFS, is_mounted
+from running import codecfs, run
 from venvs import python_of
 
 ARRAY = np.arange(60, dtype="<i4").reshape(6, 10)
@@ -140,21 +140,17 @@ def test_chunks_before_their_zarray(m):
     assert (e / "0.0").read_bytes() == b"\1" * 60 and os.getxattr(e, "user._Filter") == b"1,5"
 
 
-def run(*words):
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60)
-
-
 def test_editors_and_copies(m, tmp_path):
     """What renames its temporary files goes on working."""
     attributes = m.path / "v/.zattrs"
     attributes.write_text('{"units": "m"}')
-    assert run("sed", "-i", "s/m/kg/", attributes).returncode == 0
+    run("sed", "-i", "s/m/kg/", attributes)
     assert json.loads(attributes.read_text())["units"] == "kg"
-    assert run("perl", "-pi", "-e", "s/kg/K/", attributes).returncode == 0
+    run("perl", "-pi", "-e", "s/kg/K/", attributes)
     assert json.loads(attributes.read_text())["units"] == "K"
     for place in (attributes, m.path / ".zattrs"):
         place.write_text('{"units": "K"}')
-        done = run("vim", "-u", "NONE", "-es", "-c", "set backup writebackup", "-c", "%s/K/s/", "-c", "wq", place)
+        done = run("vim", "-u", "NONE", "-es", "-c", "set backup writebackup", "-c", "%s/K/s/", "-c", "wq", place, code=None)
         assert json.loads(place.read_text())["units"] == "s", done
         for left in place.parent.glob("*~"):
             left.unlink()
@@ -163,11 +159,9 @@ def test_editors_and_copies(m, tmp_path):
     for work in (["cp", "-r", copy, m.path / "cp"], ["rsync", "-a", f"{copy}/", m.path / "rsync"],
                  ["rsync", "-a", "--inplace", f"{copy}/", m.path / "inplace"]):
         done = run(*work)
-        assert done.returncode == 0, done.stderr
     archive = tmp_path / "a.tar"
-    assert run("tar", "cf", archive, "-C", tmp_path, "copy").returncode == 0
+    run("tar", "cf", archive, "-C", tmp_path, "copy")
     done = run("tar", "xf", archive, "-C", m.path, "--no-same-owner", "--no-same-permissions")
-    assert done.returncode == 0, done.stderr
     group = zarr.open_group(str(m.path), "r")
     for name in ("cp", "rsync", "inplace", "copy"):
         assert np.array_equal(group[name][...], ARRAY), name
@@ -190,25 +184,24 @@ def test_zarr_2_goes_on_working(m, tmp_path):
 @pytest.mark.parametrize("kind", ["hdf5", "zarr"])
 def test_unmounting_keeps_files_that_are_not_stored(tmp_path, place, kind):
     source = make(kind, tmp_path)
-    done = run(CODECFS, "-o", "mkdir", source, place)
-    assert done.returncode == 0, done.stderr
+    done = codecfs("-o", "mkdir", source, place)
     (place / "v/notes.tmp").write_text("nowhere else")
     (place / "e/0.0").write_text("a chunk without an array")
     (place / ".codecfs/view/encoded/g/x~").write_text("x")
     names = ["/v/notes.tmp", "/e/0.0", "/.codecfs/view/encoded/g/x~"]
     assert sorted(os.getxattr(place, "user._NotStored").decode().split("\n")) == sorted(names)
-    done = run(CODECFS, "-u", place)
-    assert done.returncode == 32 and is_mounted(place) and done.stderr.count("\n") == 1
+    done = codecfs("-u", place, code=32)
+    assert is_mounted(place) and done.stderr.count("\n") == 1
     assert all(f"'{name}'" in done.stderr for name in names) and "remove them, then unmount again" in done.stderr
     assert (place / "v/notes.tmp").read_text() == "nowhere else"
     for i in range(30):
         (place / f"e/{i}").write_text("x")
-    done = run(CODECFS, "-u", place)
-    assert done.returncode == 32 and "and more" in done.stderr and len(done.stderr) < 1000
+    done = codecfs("-u", place, code=32)
+    assert "and more" in done.stderr and len(done.stderr) < 1000
     for name in names + [f"/e/{i}" for i in range(30)]:
         (place / name[1:]).unlink()
     assert "user._NotStored" not in os.listxattr(place)
-    assert run(CODECFS, "-u", place).returncode == 0
+    codecfs("-u", place)
     assert not is_mounted(place)
 
 
@@ -218,11 +211,11 @@ def test_the_helper_of_umount_keeps_them_too(tmp_path, place):
     helper.symlink_to(CODECFS)
     for kind, last in (("hdf5", "-l"), ("zarr", "-f")):
         source = make(kind, tmp_path)
-        assert run(CODECFS, "-o", "mkdir", source, place).returncode == 0
+        codecfs("-o", "mkdir", source, place)
         (place / "v/notes.tmp").write_text("nowhere else")
-        done = run(helper, place)
-        assert done.returncode == 32 and is_mounted(place) and "'/v/notes.tmp'" in done.stderr, done.stderr
-        run(helper, place, last)
+        done = run(helper, place, code=32)
+        assert is_mounted(place) and "'/v/notes.tmp'" in done.stderr, done.stderr
+        run(helper, place, last, code=None)
         assert not is_mounted(place)
 
 
@@ -234,10 +227,7 @@ def zarr3():
     """Runs a program with zarr-python 3 and xarray."""
     python = python_of("mount-tests")
 
-    def run(code, *arguments):
-        return subprocess.run([python, "-B", "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=120)
-
-    return run
+    return lambda program, *arguments: run(python, "-B", "-c", program, *arguments, code=None)
 
 
 WRITERS = {

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import CODECFS, Mount, detach, is_gone, wait_until
+from running import codecfs, run
 
 CHUNKS, LENGTH = 24, 1 << 18  # each chunk 2 MiB
 
@@ -51,7 +52,7 @@ def opens(source):
 def in_a_checkpoint(mount, source):
     """Ends the mount, and stops its daemon as soon as it writes into the source; True where it has not finished then."""
     before = source.stat().st_mtime_ns
-    subprocess.run(["fusermount3", "-u", mount.path], check=True)
+    run("fusermount3", "-u", mount.path)
     wait_until(lambda: source.stat().st_mtime_ns != before)
     mount.process.send_signal(signal.SIGSTOP)
     return bool(list(source.parent.glob(".*codecfs-wal"))) and not opens(source)
@@ -68,7 +69,7 @@ def test_a_kill_inside_a_checkpoint(place, source, kind):
         assert len(survivors) == 1
         inside = in_a_checkpoint(mount, source)
         mount.process.kill()
-        mount.process.wait()
+        mount.process.wait(60)
         mount.ended = True
         wait_until(lambda: all(map(is_gone, survivors)))
         check(source, 100 * attempt)
@@ -122,7 +123,7 @@ def test_a_mount_waits_for_it(place, source, tmp_path):
         survivor, = dead.survivors()
         os.kill(survivor, signal.SIGSTOP)
         dead.process.kill()
-        dead.process.wait()
+        dead.process.wait(60)
         dead.ended = True
         detach(place)
         waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -134,7 +135,7 @@ def test_a_mount_waits_for_it(place, source, tmp_path):
         check(source, 7)
         if command[1] == source:
             assert np.frombuffer((place / "v/3.0").read_bytes(), "i8")[0] == 10
-            subprocess.run([CODECFS, "-u", place], check=True)
+            codecfs("-u", place)
 
 
 def test_everything_at_once_leaves_the_log(place, source):
@@ -143,5 +144,5 @@ def test_everything_at_once_leaves_the_log(place, source):
     write(mount.path, 3)
     mount.kill()
     assert list(source.parent.glob(".*codecfs-wal"))
-    subprocess.run([CODECFS, "--recover", source], check=True, capture_output=True)
+    codecfs("--recover", source)
     check(source, 3)

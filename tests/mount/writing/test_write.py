@@ -18,6 +18,7 @@ import pytest
 
 from conftest import CODECFS, DATA, is_mounted, mounted, without_pointers, xattr
 from mounts import processes_of, wait_until
+from running import codecfs, run
 
 OURS = os.environ["CODECFS_PLUGINS"]
 WAL = ".{}.codecfs-wal"
@@ -31,20 +32,12 @@ def part(array, i, j):
     return array[10 * i:10 * i + 10, 50 * j:50 * j + 50]
 
 
-def run(*command, **more):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **more)
-    assert done.returncode == 0, (command, done.stdout, done.stderr)
-    return done.stdout
-
-
 def values(path, name="v", plugins=OURS):
     """A dataset as h5py reads it, in a process of its own that has our plugins."""
     program = ("import h5py, io, numpy, sys\nout = io.BytesIO()\n"
                f"with h5py.File({str(path)!r}, 'r') as f: numpy.save(out, f[{name!r}][()])\n"
                "sys.stdout.buffer.write(out.getvalue())")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True,
-                          env={**os.environ, "HDF5_PLUGIN_PATH": str(plugins)})
-    assert done.returncode == 0, done.stderr.decode()
+    done = run(sys.executable, "-c", program, env={"HDF5_PLUGIN_PATH": str(plugins)}, text=False)
     import io
     return np.load(io.BytesIO(done.stdout))
 
@@ -100,7 +93,7 @@ with h5py.File({str(path)!r}, "w") as f:
     f.create_dataset("text", data=["one", "two", "", "vier"], dtype=h5py.string_dtype())
     f.create_dataset("scalar", data=3.5)
 """
-    run(sys.executable, "-c", program, env={**os.environ, "HDF5_PLUGIN_PATH": OURS})
+    run(sys.executable, "-c", program, env={"HDF5_PLUGIN_PATH": OURS})
     return path
 
 
@@ -183,8 +176,7 @@ def test_ways_of_writing(mount, v):
     array.flush()
     del array
     expected[4 * 255:4 * 256] = b"\xff" * 4
-    subprocess.run(["dd", f"of={chunk}", "conv=notrunc", "bs=4", "seek=7", "count=1", "status=none"], input=b"dddd",
-                   check=True)
+    run("dd", f"of={chunk}", "conv=notrunc", "bs=4", "seek=7", "count=1", "status=none", input=b"dddd", text=False)
     expected[28:32] = b"dddd"
     assert chunk.read_bytes() == expected
     fd = os.open(chunk, os.O_WRONLY | os.O_APPEND)
@@ -284,8 +276,8 @@ def test_a_shorter_file_does_not_replace_a_chunk(mount, source):
         assert raised.value.errno == errno.EINVAL
         assert not (m.path / "absent/0.0").exists()
     # A program that copies, and says so.
-    done = subprocess.run(["cp", "/dev/stdin", m.path / "deflate/1.0"], input=b"short", capture_output=True)
-    assert done.returncode == 1 and b"Invalid argument" in done.stderr
+    done = run("cp", "/dev/stdin", m.path / "deflate/1.0", input=b"short", code=1, text=False)
+    assert b"Invalid argument" in done.stderr
     m.close()
     assert np.array_equal(values(source, "deflate"), ARRAY)
     assert (values(source, "absent") == 7).all()
@@ -312,7 +304,7 @@ def test_a_refused_replacement_keeps_what_was_written_before(mount, source):
     writer.stdin.flush()
     wait_until(lambda: os.stat(chunk).st_size == 5)
     writer.kill()
-    writer.wait()
+    writer.wait(60)
     writer.stdin.close()
     assert settled(chunk, 2000) == new
     m.close()
@@ -325,7 +317,7 @@ def test_replacements_in_parts(mount, source):
     chunk = m.path / "deflate/1.1"
     new = bytes(range(250)) * 8
     # The shell closes a descriptor before the command writes.
-    subprocess.run(["sh", "-c", f"cat > {chunk}"], input=new, check=True)
+    run("sh", "-c", f"cat > {chunk}", input=new, text=False)
     assert settled(chunk, 2000) == new
     # Nothing was written: the chunk is empty, that is, fill.
     run("sh", "-c", f": > {m.path}/deflate/0.0")
@@ -375,7 +367,7 @@ def test_what_is_left_out_is_zeros(mount, source, tmp_path):
     os.close(fd)
     with open(tmp_path / "sparse", "wb") as file:
         file.truncate(2000)
-    subprocess.run(["cp", "--sparse=always", tmp_path / "sparse", m.path / "absent/2.1"], check=True)
+    run("cp", "--sparse=always", tmp_path / "sparse", m.path / "absent/2.1")
     mapped = np.memmap(m.path / "absent/1.1", "<i4", "w+", shape=CHUNKS)
     mapped[0, 0] = 5
     del mapped
@@ -393,8 +385,7 @@ def test_a_part_of_an_absent_chunk_leaves_the_rest_as_it_is(mount, source):
         if name == "1.0":
             (m.path / "absent/1.0").write_bytes(b"x" * 2000)
             (m.path / "absent/1.0").unlink()
-        subprocess.run(["dd", f"of={m.path / 'absent' / name}", "conv=notrunc", "bs=4", "seek=7", "count=1", "status=none"],
-                       input=b"dddd", check=True)
+        run("dd", f"of={m.path / 'absent' / name}", "conv=notrunc", "bs=4", "seek=7", "count=1", "status=none", input=b"dddd", text=False)
     m.close()
     wanted = np.full(500, 7, "<i4")
     wanted[7] = int.from_bytes(b"dddd", "little")
@@ -553,13 +544,13 @@ def test_fsync_survives_a_kill(mount, v, tmp_path):
     m.kill()
     log = v.parent / WAL.format(v.name)
     assert log.exists()
-    assert "1 " in run(CODECFS, "--check", v)
+    assert "1 " in codecfs("--check", v).stdout
     before = digest(v), digest(log)
     with mounted(v, tmp_path / "ro", "ro") as reader:
         assert (reader.path / "v/1.1").read_bytes() == part(new, 1, 1).tobytes()
         assert (reader.path / "v/0.0").read_bytes() == part(ARRAY, 0, 0).tobytes()
     assert (digest(v), digest(log)) == before
-    run(CODECFS, "--recover", v)
+    codecfs("--recover", v)
     assert not log.exists()
     expected = ARRAY.copy()
     expected[10:20, 50:] = part(new, 1, 1)
@@ -594,8 +585,8 @@ def test_log_of_an_edited_source_is_refused(mount, v, tmp_path):
     log = v.parent / WAL.format(v.name)
     before = digest(v), digest(log)
     for command in ([CODECFS, "-o", "nonempty", str(v), str(tmp_path)], [CODECFS, "--recover", str(v)], [CODECFS, "--check", str(v)]):
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 32 and log.name in done.stderr and done.stderr.count("\n") == 1, done
+        done = run(*command, code=32)
+        assert log.name in done.stderr and done.stderr.count("\n") == 1, done
     assert (digest(v), digest(log)) == before
 
 
@@ -610,8 +601,8 @@ def test_one_writer(mount, v, tmp_path):
     assert v.name in xattr(first.path / "v/0.0", "_Error")
     reader.close()
     write_synced(first.path / "v/0.0", b"\x03" * 2000)
-    done = subprocess.run([CODECFS, "-o", "nonempty", v, tmp_path], capture_output=True, text=True)
-    assert done.returncode == 32 and v.name in done.stderr
+    done = codecfs("-o", "nonempty", v, tmp_path, code=32)
+    assert v.name in done.stderr
     with pytest.raises(OSError):
         h5py.File(v, "r+")
     first.close()
@@ -639,9 +630,9 @@ def test_no_space(mount, small_disk):
     m.process.terminate()
     assert m.process.wait(60) != 0  # what could not be stored is told
     m.ended = True
-    subprocess.run([CODECFS, "--recover", disk / "a.h5"])
+    codecfs("--recover", disk / "a.h5", code=None)
     small_disk("100m")
-    run(CODECFS, "--recover", disk / "a.h5")
+    codecfs("--recover", disk / "a.h5")
     result = values(disk / "a.h5")
     assert (result[0] == 100).all()
     assert all((row == i + 100).all() or (row == 0).all() for i, row in enumerate(result))
@@ -665,15 +656,15 @@ def test_umount_waits_and_tells(tmp_path, v):
     point.mkdir()
     helper = tmp_path / "umount.fuse.codecfs"
     helper.symlink_to(CODECFS)
-    run(CODECFS, "-o", "commit=3600", v, point)
+    codecfs("-o", "commit=3600", v, point)
     (point / "v/0.0").write_bytes(b"\x05" * 2000)
     run(helper, point)
     assert not is_mounted(point)
     assert part(values(v), 0, 0).tobytes() == b"\x05" * 2000
     assert not (v.parent / WAL.format(v.name)).exists()
-    done = subprocess.run([helper, point], capture_output=True, text=True)
+    done = run(helper, point, code=None)
     assert done.returncode != 0
-    assert subprocess.run([helper], capture_output=True).returncode == 1
+    run(helper, code=1)
 
 
 def test_rsync_tar_and_cp(mount, v, tmp_path):
@@ -686,8 +677,8 @@ def test_rsync_tar_and_cp(mount, v, tmp_path):
             os.utime(new / f"{i}.{j}", (1_600_000_000 + i, 1_600_000_000 + i))
     if shutil.which("rsync"):
         flags = ["-a", "--no-owner", "--no-group", "--no-perms", "--itemize-changes"]
-        assert ">f" in run("rsync", *flags, f"{new}/", m.path / "v/")
-        assert ">f" not in run("rsync", *flags, f"{new}/", m.path / "v/")
+        assert ">f" in run("rsync", *flags, f"{new}/", m.path / "v/").stdout
+        assert ">f" not in run("rsync", *flags, f"{new}/", m.path / "v/").stdout
         assert (m.path / "v/1.1").read_bytes() == part(ARRAY + 5, 1, 1).tobytes()
     run("cp", "--preserve=timestamps", new / "0.0", new / "0.1", m.path / "v")
     assert os.stat(m.path / "v/0.0").st_mtime == 1_600_000_000
@@ -893,7 +884,7 @@ with h5py.File({str(path)!r}, "w") as f:
     f.create_dataset("zfp", data=data.astype("f8"), chunks=(10, 50), compression=32013,
                      compression_opts=(1, 0, *numpy.array([32.0]).view("<u4").tolist()))
 """
-    run(sys.executable, "-c", program, env={**os.environ, "HDF5_PLUGIN_PATH": debian})
+    run(sys.executable, "-c", program, env={"HDF5_PLUGIN_PATH": debian})
     m = mount(path, "builtin=off:307:32004:32001", env={"HDF5_PLUGIN_PATH": debian})
     new = ARRAY * 7 - 5
     for name in chains:
@@ -921,8 +912,7 @@ def test_rewriting_every_chunk_changes_nothing(mount, tmp_path, name):
     path = folder / name
 
     def dump():
-        done = subprocess.run(["h5dump", name], cwd=folder, capture_output=True, timeout=120,
-                              env={**os.environ, "HDF5_PLUGIN_PATH": OURS})
+        done = run("h5dump", name, cwd=folder, env={"HDF5_PLUGIN_PATH": OURS}, code=None, text=False)
         return without_pointers(done.stdout.decode(errors="surrogateescape"))
 
     before = dump()
@@ -968,7 +958,7 @@ def test_closed_means_queued(mount, v):
     m.kill()
     with contextlib.suppress(OSError):
         os.close(a)  # of a dead mount
-    run(CODECFS, "--recover", v)
+    codecfs("--recover", v)
     result = values(v)
     assert part(result, 0, 0).tobytes()[:4] == b"BBBB"
     assert part(result, 1, 1).tobytes() == bytes(8) + b"late" + bytes(1988)
@@ -1006,7 +996,7 @@ def test_a_failed_unlink_keeps_what_was_written(mount, small_disk):
     m = mount(disk / "a.h5", "commit=3600")
     write_synced(m.path / "small/0", bytes(40))  # the log is there, and takes less than a chunk of v needs
     ballast = disk / "ballast"
-    subprocess.run(["dd", "if=/dev/zero", f"of={ballast}", "bs=4k", "count=4000"], capture_output=True)
+    run("dd", "if=/dev/zero", f"of={ballast}", "bs=4k", "count=4000", code=None, text=False)
     new = b"\x02" * (1 << 20)
     fd = os.open(m.path / "v/0.0", os.O_WRONLY)
     os.write(fd, new)

@@ -14,21 +14,16 @@ import numpy as np
 import pytest
 
 from conftest import CODECFS, detach, mounted, wait_until
+from running import codecfs, run
 
 MARK = "user.codecfs.log"
 ARRAY = np.arange(4000, dtype="<i4").reshape(40, 100)
 
 
-def run(*command, **more):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **more)
-    assert done.returncode == 0, (command, done.stdout, done.stderr)
-    return done.stdout
-
-
 def refused(*command):
     """The message, of one line, with which codecfs refuses this."""
-    done = subprocess.run([CODECFS, *map(str, command)], capture_output=True, text=True)
-    assert done.returncode == 32 and done.stderr.count("\n") == 1, done
+    done = codecfs(*command, code=32)
+    assert done.stderr.count("\n") == 1, done
     return done.stderr
 
 
@@ -76,7 +71,7 @@ def kill_after_writing(source, point, start=1000):
 
 def check_whole(source, expected, point):
     """A mount that only reads, one that writes, and h5py afterwards see what was synced; nothing is left behind."""
-    assert "pending" in run(CODECFS, "--check", source)
+    assert "pending" in codecfs("--check", source).stdout
     with mounted(source, point, "ro") as m:
         assert np.array_equal(np.frombuffer((m.path / "v/2.1").read_bytes(), "<i4"), expected[20:30, 50:].ravel())
     with mounted(source, point) as m:
@@ -89,7 +84,7 @@ def check_whole(source, expected, point):
 
 
 def recover_whole(source, expected):
-    run(CODECFS, "--recover", source)
+    codecfs("--recover", source)
     assert np.array_equal(values(source), expected)
     assert not has_mark(source)
     assert not [name for name in os.listdir(source.parent) if name.endswith(".codecfs-wal")]
@@ -172,7 +167,7 @@ def test_killed_inside_a_checkpoint(tmp_path, fate):
         os.fsync(directory)
         os.close(directory)
         m.kill()
-    run(CODECFS, "--check", source)
+    codecfs("--check", source)
     for _ in range(20):
         is_kept = tmp_path / "kept"
         run("cp", "-a", source.parent, is_kept)
@@ -181,7 +176,7 @@ def test_killed_inside_a_checkpoint(tmp_path, fate):
         while process.poll() is None and os.stat(source).st_mtime_ns == before:
             pass
         process.kill()
-        process.wait()
+        process.wait(60)
         if log_of(source).exists() and log_of(source).read_bytes()[12] == 1:  # begun, and not finished
             break
         if fate != "link":
@@ -201,7 +196,7 @@ def test_killed_inside_a_checkpoint(tmp_path, fate):
         source.rename(new)
     else:
         new = tmp_path / "link.h5"
-    run(CODECFS, "--recover", new)
+    codecfs("--recover", new)
     with h5py.File(new) as f:
         assert all((f["v"][i] == -i).all() for i in range(32))
     assert not has_mark(new)
@@ -246,7 +241,7 @@ def test_moved_after_a_kill_and_recovered(source, tmp_path):
     make(source)  # another file has the name now, and the log is not its own
     assert "another file" in refused("--check", source) or "touch" in refused("--check", source)
     recover_whole(new, expected)
-    assert "no changes" in run(CODECFS, "--check", source)
+    assert "no changes" in codecfs("--check", source).stdout
     assert np.array_equal(values(source), ARRAY)
 
 
@@ -300,7 +295,7 @@ def test_log_that_is_gone(source, tmp_path):
     assert "setfattr -x" in refused("--recover", source)
     assert "setfattr -x" in refused("--compact", source)
     run("setfattr", "-x", MARK, source)
-    assert "no changes" in run(CODECFS, "--check", source)
+    assert "no changes" in codecfs("--check", source).stdout
     assert np.array_equal(values(source), ARRAY)
 
 
@@ -321,10 +316,10 @@ def test_long_names(tmp_path, name):
         m.kill()
     logs = [entry for entry in os.listdir(source.parent) if entry.endswith(".codecfs-wal")]
     assert len(logs) == 1
-    assert "1 committed" in run(CODECFS, "--check", source)
+    assert "1 committed" in codecfs("--check", source).stdout
     new = source.with_name("short.h5")
     source.rename(new)
-    run(CODECFS, "--recover", new)
+    codecfs("--recover", new)
     assert values(new)[10:20, 50:].tobytes() == b"\x01" * 2000
     assert os.listdir(source.parent) == ["short.h5"]
 
@@ -387,7 +382,7 @@ def test_small_disk(image, tmp_path, ends):
             m.process.terminate()
             m.process.wait(60)
             m.ended = True
-    run(CODECFS, "--recover", path)
+    codecfs("--recover", path)
     check_rows(path, done)
     run("h5dump", "-H", path)
     assert os.listdir(disk).count("a.h5") == 1 and not log_of(path).exists()
@@ -410,12 +405,12 @@ def test_limit_on_file_sizes(tmp_path):
         assert set(errors) == {errno.EFBIG} and sum(row.nbytes for row in done.values()) > 6 << 20
         check_rows_shown(point, done)
     finally:
-        subprocess.run([CODECFS, "-u", point], capture_output=True)
+        codecfs("-u", point, code=None)
         detach(point)
     for _ in range(600):
-        if subprocess.run([CODECFS, "--recover", path], capture_output=True).returncode == 0:
+        if codecfs("--recover", path, code=None).returncode == 0:
             break
-    run(CODECFS, "--recover", path)
+    codecfs("--recover", path)
     check_rows(path, done)
 
 

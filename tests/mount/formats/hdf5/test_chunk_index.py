@@ -5,14 +5,13 @@ H5Ocopy) is never asked for coordinates, as that of libhdf5 1.10 gives wrong one
 """
 import itertools
 import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS
+from running import codecfs, run
 
 SHAPE = (5, 7, 6)
 CHUNKS = (2, 3, 2)
@@ -111,9 +110,8 @@ def test_the_file_holds_what_it_is_to_hold(indexed):
 def test_compact(indexed):
     path, contents = indexed
     os.truncate(path, path.stat().st_size + (1 << 20))  # something to gain
-    run = subprocess.run([CODECFS, "--compact", path], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert "became" in run.stdout + run.stderr
+    done = codecfs("--compact", path)
+    assert "became" in done.stdout + done.stderr
     check(path, contents)
 
 
@@ -122,7 +120,7 @@ def test_compact(indexed):
 def test_list_and_copy(indexed, mount, tmp_path):
     path, contents = indexed
     mounted = mount(path)
-    subprocess.run(["cp", "-r", mounted.path, tmp_path / "copy.zarr"], check=True)
+    run("cp", "-r", mounted.path, tmp_path / "copy.zarr")
     group = zarr.open_group(str(tmp_path / "copy.zarr"), mode="r")
     wrong = [name for name, expected in contents.items()
              if not name.startswith("sparse_") and not np.array_equal(group[name][...], expected)]

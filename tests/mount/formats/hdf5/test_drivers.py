@@ -4,12 +4,11 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
-from conftest import CODECFS
+from running import codecfs, run
 
 CHUNKED = np.random.default_rng(5).integers(0, 1000, 20_000, "i4")
 FLAT = np.arange(10_000, dtype="<f8")
@@ -55,7 +54,7 @@ def test_a_family_is_one_file(mount, tmp_path, name, libver):
 
 def test_a_family_of_h5repart(mount, tmp_path):
     make(tmp_path / "one.h5", None, "earliest")
-    subprocess.run(["h5repart", "-m", "16k", tmp_path / "one.h5", tmp_path / "part%03d.h5"], check=True)
+    run("h5repart", "-m", "16k", tmp_path / "one.h5", tmp_path / "part%03d.h5")
     assert len(os.listdir(tmp_path)) > 5
     check(mount(tmp_path / "part000.h5"))
 
@@ -80,9 +79,7 @@ def test_a_family_of_one_file(mount, tmp_path):
 
 
 def refused(path):
-    done = subprocess.run([CODECFS, "-o", "mkdir", path, path.parent / "mnt"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 32, done.stderr
-    return done.stderr
+    return codecfs("-o", "mkdir", path, path.parent / "mnt", code=32).stderr
 
 
 def test_a_missing_or_truncated_member(mount, tmp_path):
@@ -115,7 +112,7 @@ def test_split_files_are_refused_with_a_command_that_works(mount, tmp_path, libv
     reason = refused(tmp_path / "a-m.h5")
     command = shlex.split(reason[reason.index("h5repack"):reason.index(" (the name")])
     assert command == ["h5repack", str(tmp_path / "a"), "ONE.h5"], reason
-    subprocess.run(command, cwd=tmp_path, check=True)
+    run(*command, cwd=tmp_path)
     check(mount(tmp_path / "ONE.h5"))
 
 
@@ -126,7 +123,7 @@ def test_the_command_for_a_family_works_too(mount, tmp_path):
         (m.path / "chunked/0").write_bytes(b"x")
     reason = m.messages()
     command = shlex.split(reason[reason.index("h5repack"):].splitlines()[0])
-    subprocess.run(command, cwd=tmp_path, check=True)
+    run(*command, cwd=tmp_path)
     m.unmount()
     check(mount(tmp_path / "ONE.h5"))
 
@@ -137,6 +134,6 @@ def test_compaction_is_refused(tmp_path, driver):
     make(tmp_path / first, driver, "latest", **({"memb_size": 10_000} if driver == "family" else {}))
     before = contents(tmp_path)
     path = tmp_path / {"family": "f0.h5", "split": "f-m.h5"}[driver]
-    done = subprocess.run([CODECFS, "--compact", path], capture_output=True, text=True, timeout=60)
+    done = codecfs("--compact", path, code=None)
     assert done.returncode != 0 and "h5repack" in done.stderr, done.stderr
     assert contents(tmp_path) == before

@@ -1,12 +1,11 @@
 """codecfs compact of files in which fill values are references: for h5py, each refers to the same object afterwards."""
 import ctypes
 import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
-from conftest import CODECFS
+from running import codecfs, run
 
 IDS = ctypes.c_int64
 
@@ -15,12 +14,6 @@ def library():
     """The one that h5py uses."""
     with open("/proc/self/maps") as maps:
         return ctypes.CDLL(next(line.split()[-1] for line in maps if "libhdf5" in line and "_hl" not in line and "cpp" not in line))
-
-
-def run(*words, code=0):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    return done.stdout + done.stderr
 
 
 def reference_bytes(f, path, selection=None):
@@ -47,9 +40,9 @@ def make(f, path, kind, fill, shape=(4,), chunks=(2,), **settings):
 def compact(path):
     """What was unused goes, and the file is one for HDF5's own tool as well."""
     before = path.stat().st_size
-    run("compact", path)
+    codecfs("compact", path)
     assert path.stat().st_size < before
-    subprocess.run(["h5dump", "-p", path], check=True, capture_output=True, timeout=60)
+    run("h5dump", "-p", path)
 
 
 def waste(f):
@@ -150,5 +143,5 @@ def test_a_fill_value_that_refers_to_nothing_is_refused(tmp_path):
         del f["gone"]
     unwaste(path)
     before = path.read_bytes()
-    assert "/fill: its fill value refers to an object at" in run("compact", path, code=32)
+    assert "/fill: its fill value refers to an object at" in codecfs("compact", path, code=32).output
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.h5"]

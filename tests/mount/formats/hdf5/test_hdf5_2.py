@@ -3,14 +3,13 @@ PyPI, with an HDF5 2.x of its own, made the files and is the judge; Debian's h5p
 import json
 import re
 import shutil
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS
+from running import codecfs, run
 from test_newer_hdf5 import HDF5, MAKE, READ
 from venvs import python_of
 
@@ -32,19 +31,12 @@ FILES = ["types.h5", "attributes.h5", "removed.h5", "dense.h5", "committed.h5", 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
-    subprocess.run([python_of("hdf5plugin"), "-c", MAKE, folder], check=True, timeout=120)
+    run(python_of("hdf5plugin"), "-c", MAKE, folder)
     return folder
 
 
-def run(*words, code=0):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, (words, done.returncode, done.stdout[-1000:], done.stderr[-1000:])
-    return done.stdout
-
-
 def told_by_h5py(path):
-    done = subprocess.run([python_of("hdf5plugin"), "-c", TELL, path], check=True, capture_output=True, timeout=120)
-    return json.loads(done.stdout)
+    return json.loads(run(python_of("hdf5plugin"), "-c", TELL, path).stdout)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -58,15 +50,15 @@ def test_values_are_those_of_h5py(made, mount, name):
             assert str([tuple(row) for row in shown.tolist()]) == values, path
         else:
             assert str(shown.tolist()) == values, path
-    run("verify", made / name)
+    codecfs("verify", made / name)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_copies_are_read_by_hdf5_1_10(made, tmp_path, name):
     """What is made anew has no newer form than it needs."""
     if name != "virtual.h5":
-        run("convert", "--skip-unsupported", made / name, tmp_path / "a.zarr")
-        run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+        codecfs("convert", "--skip-unsupported", made / name, tmp_path / "a.zarr")
+        codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
         want = told_by_h5py(made / name)
         with h5py.File(tmp_path / "b.h5") as file:  # Debian's
             file.visititems(lambda path, item: item[...] if isinstance(item, h5py.Dataset) else dict(item.attrs))
@@ -82,19 +74,18 @@ def test_they_are_written_and_compacted(made, mount, tmp_path, name):
     before = told_by_h5py(path)
     there = mount(path)
     (there.path / "good/1").write_bytes(np.array([7, 8, 9, 10], "<i4").tobytes())
-    subprocess.run(["setfattr", "-n", "user.unit", "-v", "m", there.path / "good"], check=True)
+    run("setfattr", "-n", "user.unit", "-v", "m", there.path / "good")
     if name == "layout.h5":
         (there.path / "packed/3").write_bytes(np.arange(10, dtype="<i8").tobytes())
     there.close()
-    run("compact", path)
+    codecfs("compact", path)
     after = told_by_h5py(path)
-    subprocess.run([python_of("hdf5plugin"), "-c", READ, path], check=True, timeout=120)
+    run(python_of("hdf5plugin"), "-c", READ, path)
     assert after.pop("good") == str([0, 1, 2, 3, 7, 8, 9, 10, 8, 9, 10, 11]) and before.pop("good")
     if name == "layout.h5":
         assert after.pop("packed") != before.pop("packed")
     assert after == before
-    assert re.search("unit", subprocess.run([python_of("hdf5plugin"), "-c", "import h5py, sys; print(dict(h5py.File(sys.argv[1])['good'].attrs))", path],
-                                            check=True, capture_output=True, text=True).stdout)
+    assert re.search("unit", run(python_of("hdf5plugin"), "-c", "import h5py, sys; print(dict(h5py.File(sys.argv[1])['good'].attrs))", path).stdout)
 
 
 KINDS = """
@@ -108,14 +99,13 @@ with h5py.File(sys.argv[1]) as f:
 @pytest.mark.parametrize("version, is_native", [("v110", False), ("latest", True)])
 def test_native_complex_numbers_come_back(made, tmp_path, version, is_native):
     """As h5py's compound in a file that HDF5 1.10 reads; a compound stays one with --libver latest."""
-    run("convert", made / "complex.h5", tmp_path / "a.zarr")
-    run("convert", "--libver", version, tmp_path / "a.zarr", tmp_path / "b.h5")
-    run("verify", tmp_path / "b.h5")
-    run("compare", made / "complex.h5", tmp_path / "b.h5")
+    codecfs("convert", made / "complex.h5", tmp_path / "a.zarr")
+    codecfs("convert", "--libver", version, tmp_path / "a.zarr", tmp_path / "b.h5")
+    codecfs("verify", tmp_path / "b.h5")
+    codecfs("compare", made / "complex.h5", tmp_path / "b.h5")
 
     def kinds(path):
-        told = subprocess.run([python_of("hdf5plugin"), "-c", KINDS, path], check=True, capture_output=True, timeout=120)
-        return json.loads(told.stdout)
+        return json.loads(run(python_of("hdf5plugin"), "-c", KINDS, path).stdout)
 
     assert kinds(made / "complex.h5")[::2] == [True, True]
     assert kinds(tmp_path / "b.h5")[::2] == [is_native, is_native]
@@ -124,9 +114,9 @@ def test_native_complex_numbers_come_back(made, tmp_path, version, is_native):
         with h5py.File(tmp_path / "b.h5") as file:  # Debian's
             assert file["z"].dtype == "c16" and file["good"].attrs["za"].dtype == "c16"
     else:
-        run("convert", "--libver", version, tmp_path / "a.zarr", tmp_path / "again.h5")
-        run("convert", made / "types.h5", tmp_path / "t.zarr", "--skip-unsupported")
-        run("convert", "--libver", version, tmp_path / "t.zarr", tmp_path / "t.h5")
+        codecfs("convert", "--libver", version, tmp_path / "a.zarr", tmp_path / "again.h5")
+        codecfs("convert", made / "types.h5", tmp_path / "t.zarr", "--skip-unsupported")
+        codecfs("convert", "--libver", version, tmp_path / "t.zarr", tmp_path / "t.h5")
         want = told_by_h5py(made / "types.h5")
         got = told_by_h5py(tmp_path / "t.h5")
         assert {path: got[path] for path in set(got) & set(want)} == {path: want[path] for path in set(got) & set(want)} and "z" in got

@@ -4,12 +4,12 @@ import json
 import re
 import shutil
 import struct
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
-from conftest import CODECFS, libhdf5_version, xattr
+from conftest import libhdf5_version, xattr
+from running import codecfs, run
 from venvs import python_of
 
 MAKE = """
@@ -97,14 +97,8 @@ pytestmark = pytest.mark.skipif(tuple(map(int, HDF5.groups())) >= (1, 12), reaso
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
-    subprocess.run([python_of("hdf5plugin"), "-c", MAKE, folder], check=True, timeout=120)
+    run(python_of("hdf5plugin"), "-c", MAKE, folder)
     return folder
-
-
-def run(*words, code):
-    done = subprocess.run([CODECFS, *words], capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, (done.returncode, done.stdout[-1000:], done.stderr[-1000:])
-    return done.stdout if words[0] == "verify" else done.stdout + done.stderr
 
 
 def file_of(made, name):
@@ -116,15 +110,15 @@ def file_of(made, name):
 @pytest.mark.parametrize("name", FILES)
 def test_verify_cannot_check_it_and_calls_nothing_damaged(made, name):
     path, (wanted, what) = file_of(made, name), FILES[name]
-    subprocess.run([python_of("hdf5plugin"), "-c", READ, path], check=True, timeout=120)
-    found = json.loads(run("verify", "--json", path, code=3))
+    run(python_of("hdf5plugin"), "-c", READ, path)
+    found = json.loads(codecfs("verify", "--json", path, code=3).output)
     assert found["damages"] == 0 and found["damaged"] == []
     assert {place["path"] for place in found["unchecked"]} == wanted
     for place in found["unchecked"]:
         match = NEWER.fullmatch(place["reason"])
         assert match and re.fullmatch(what, match[2]), place
     assert found["chunks"] >= 3  # those of "good" were read
-    text = run("info", path, code=0)
+    text = codecfs("info", path, code=0).output
     assert "damage" not in text and "good" in text
 
 
@@ -151,14 +145,14 @@ def test_all_else_is_shown_by_a_mount(mount, made, name):
 def test_what_is_of_a_newer_version_is_never_left_out_of_a_conversion(made, tmp_path):
     for target in "new.zarr", "new.h5":
         for words in [], ["--skip-unsupported"]:
-            told = run("convert", *words, made / "types.h5", tmp_path / target, code=32)
+            told = codecfs("convert", *words, made / "types.h5", tmp_path / target, code=32).output
             assert not (tmp_path / target).exists()
             for path in FILES["types.h5"][0]:
                 assert NEWER.search(next(line for line in told.splitlines() if line.startswith(f"codecfs: {path}: "))), told
 
 
 def test_without_isolation(made):
-    found = json.loads(run("verify", "--json", "-O", "isolate=off", made / "types.h5", code=3))
+    found = json.loads(codecfs("verify", "--json", "-O", "isolate=off", made / "types.h5", code=3).output)
     assert found["damages"] == 0 and {place["path"] for place in found["unchecked"]} == FILES["types.h5"][0]
     assert all(NEWER.fullmatch(place["reason"]) for place in found["unchecked"])
 
@@ -172,15 +166,15 @@ def test_sources_of_virtual_datasets(made, tmp_path):
             layout[:] = h5py.VirtualSource("source.h5", source, (2,))
             f.create_virtual_dataset(name, layout)
         assert f["v"][:].tolist() == [False, False]
-    [place] = json.loads(run("verify", "--json", tmp_path / "a.h5", code=3))["unchecked"]
+    [place] = json.loads(codecfs("verify", "--json", tmp_path / "a.h5", code=3).output)["unchecked"]
     assert place["path"] == "/v" and place["reason"].startswith("its source truth in source.h5 is written by a newer HDF5 (")
     for words in [], ["--skip-unsupported"]:
-        assert NEWER.search(run("convert", *words, tmp_path / "a.h5", tmp_path / "b.zarr", code=32))
+        assert NEWER.search(codecfs("convert", *words, tmp_path / "a.h5", tmp_path / "b.zarr", code=32).output)
         assert not (tmp_path / "b.zarr").exists()
-    assert "warning" not in run("convert", "--skip", "v", tmp_path / "a.h5", tmp_path / "b.zarr", code=0)
+    assert "warning" not in codecfs("convert", "--skip", "v", tmp_path / "a.h5", tmp_path / "b.zarr", code=0).output
     assert np.fromfile(tmp_path / "b.zarr/sound/0", "<i4").tolist() == [0, 1]
     (tmp_path / "source.h5").unlink()
-    told = run("convert", tmp_path / "a.h5", tmp_path / "c.zarr", code=0)
+    told = codecfs("convert", tmp_path / "a.h5", tmp_path / "c.zarr", code=0).output
     for name in "v", "sound":
         assert f"warning: /{name}: its source source.h5 cannot be found: the copy has the fill value in its place" in told
 
@@ -189,11 +183,11 @@ def test_superblocks(made, tmp_path):
     data = bytearray((made / "types.h5").read_bytes())
     data[8] = 4
     (tmp_path / "damaged.h5").write_bytes(data)
-    told = run("info", tmp_path / "damaged.h5", code=32)
+    told = codecfs("info", tmp_path / "damaged.h5", code=32).output
     assert "written by" not in told and "bad superblock version number" in told
     data[44:48] = struct.pack("<I", lookup3(data[:44]))
     (tmp_path / "new.h5").write_bytes(data)
-    assert NEWER.search(run("info", tmp_path / "new.h5", code=32))[2] == "superblock version 4"
+    assert NEWER.search(codecfs("info", tmp_path / "new.h5", code=32).output)[2] == "superblock version 4"
 
 
 def lookup3(data):
@@ -247,7 +241,7 @@ def test_a_changed_byte_is_damage_and_not_newer(made, tmp_path):
     for number, (what, data, place) in enumerate(damaged_types(made, tmp_path)):
         path = tmp_path / f"{number}.h5"
         path.write_bytes(data)
-        found = json.loads(run("verify", "--json", path, code=2))
+        found = json.loads(codecfs("verify", "--json", path, code=2).output)
         reasons = [damage["reason"] for damage in found["damaged"] if damage["path"] == place]
         assert len(reasons) == 1 and "damage" in reasons[0] and "newer" not in reasons[0], (what, found)
 
@@ -258,7 +252,7 @@ def test_a_damaged_type_beside_newer_ones(made, tmp_path):
     with h5py.File(tmp_path / "a.h5") as f:
         data[h5py.h5o.get_info(f["other"].id).addr + 40] ^= 0xff
     (tmp_path / "a.h5").write_bytes(data)
-    found = json.loads(run("verify", "--json", tmp_path / "a.h5", code=2))
+    found = json.loads(codecfs("verify", "--json", tmp_path / "a.h5", code=2).output)
     assert [damage["path"] for damage in found["damaged"]] == ["/other"]
     assert {place["path"] for place in found["unchecked"]} == {"/", "/good", "/g"}
 

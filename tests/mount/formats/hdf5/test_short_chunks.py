@@ -2,7 +2,6 @@
 libhdf5 reads. The judges are h5py and zarr-python."""
 import json
 import os
-import subprocess
 import zlib
 
 import h5py
@@ -10,19 +9,13 @@ import numpy as np
 import pytest
 import zarr
 from buckets import environment, put, remote, server  # noqa: F401 (fixtures)
-from conftest import CODECFS
 from mounts import MountError
 from references import Referenced, refs
+from running import codecfs
 
 FILL = -7
 LINE = np.arange(100, 114, dtype="<i4")
 PLANE = np.arange(7 * 9, dtype="<i4").reshape(7, 9) * 1_000_003
-
-
-def run(*words, code=0):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, (words, done.returncode, done.stdout[-1000:], done.stderr[-1000:])
-    return done.stdout
 
 
 def shuffled(data):
@@ -135,19 +128,19 @@ def test_references_hold_whole_chunks(short):
 
 def test_commands(short, tmp_path):
     before = check_all(short)
-    assert json.loads(run("verify", "--json", short))["damages"] == 0
-    run("convert", short, tmp_path / "a.zarr")
+    assert json.loads(codecfs("verify", "--json", short).stdout)["damages"] == 0
+    codecfs("convert", short, tmp_path / "a.zarr")
     group = zarr.open(str(tmp_path / "a.zarr"), mode="r")
     for name, expected in before.items():
         assert np.array_equal(group[name][()], expected), name
-    run("compare", short, tmp_path / "a.zarr")
-    run("convert", short, tmp_path / "b.h5")
-    run("compare", short, tmp_path / "b.h5")
-    run("compact", short)
+    codecfs("compare", short, tmp_path / "a.zarr")
+    codecfs("convert", short, tmp_path / "b.h5")
+    codecfs("compare", short, tmp_path / "b.h5")
+    codecfs("compact", short)
     for path in (tmp_path / "b.h5", short):
         after = check_all(path)
         assert all(np.array_equal(after[name], expected) for name, expected in before.items()), path
-    run("recode", "-F", "*,shuffle|zlib,2", short)
+    codecfs("recode", "-F", "*,shuffle|zlib,2", short)
     after = check_all(short)
     assert all(np.array_equal(after[name], expected) for name, expected in before.items())
 
@@ -191,7 +184,7 @@ def test_without_filters_it_is_not_written(mount, tmp_path):
         m.close()
     with h5py.File(path) as file:
         assert np.array_equal(file["v"][()], LINE) and (file["behind"][()] == 0x55).all()
-    run("recode", "-F", "v,zlib,1", path)
+    codecfs("recode", "-F", "v,zlib,1", path)
     m = mount(path)
     with open(m.path / "v" / "2", "r+b") as file:
         file.write(np.array([9], "<i4").tobytes())
@@ -215,7 +208,7 @@ def test_another_shape(mount, tmp_path, kind, shape):
     expected[:kept] = LINE[:kept]
     with h5py.File(path) as file:
         assert np.array_equal(file["v"][()], expected)
-    assert json.loads(run("verify", "--json", path))["damages"] == 0
+    assert json.loads(codecfs("verify", "--json", path).stdout)["damages"] == 0
 
 
 def test_what_is_cut_within_the_array_is_damaged(mount, tmp_path):
@@ -233,7 +226,7 @@ def test_what_is_cut_within_the_array_is_damaged(mount, tmp_path):
         file["stream"].id.write_direct_chunk((12,), zlib.compress(LINE[12:].tobytes())[:-3])
     with h5py.File(path) as file:
         assert not np.array_equal(file["packed"][4:, 5:], PLANE[4:, 5:])
-    damaged = json.loads(run("verify", "--json", path, code=2))["damaged"]
+    damaged = json.loads(codecfs("verify", "--json", path, code=2).stdout)["damaged"]
     assert {(d["path"], d["chunk"]) for d in damaged} == {("/line", "2"), ("/inside", "1"), ("/packed", "1.1"), ("/stream", "2")}
     reasons = {d["path"]: d["reason"] for d in damaged}
     assert "4 bytes" in reasons["/line"] and "the array has 8" in reasons["/line"]

@@ -1,12 +1,12 @@
 """Floats of 8 and 16 bits that numpy lacks (bfloat16, float8_e4m3, float8_e5m2, as HDF5 2.0 names them): views of Zarr v3 have their
 names, and copies keep them. h5py is the judge of the values: libhdf5 converts such floats to numpy's."""
 import json
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
-from conftest import CODECFS, xattr
+from conftest import xattr
+from running import codecfs
 
 # name: bytes, bits of the exponent and of the mantissa, bias
 FORMATS = {"bfloat16": (2, 8, 7, 127), "float8_e3m4": (1, 3, 4, 3), "float8_e4m3": (1, 4, 3, 7), "float8_e5m2": (1, 5, 2, 15)}
@@ -54,12 +54,6 @@ def source(tmp_path):
     return path
 
 
-def run(*words):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def described(tree, name):
     return json.loads((tree / name / "zarr.json").read_text())
 
@@ -82,15 +76,15 @@ def test_views_of_zarr_v2_have_bytes_and_tell_the_type(mount, source):
 
 
 def test_copies_keep_the_type(tmp_path, source):
-    run("convert", source, tmp_path / "v3.zarr", "--format", "zarr3")
-    run("convert", tmp_path / "v3.zarr", tmp_path / "back.h5")
+    codecfs("convert", source, tmp_path / "v3.zarr", "--format", "zarr3")
+    codecfs("convert", tmp_path / "v3.zarr", tmp_path / "back.h5")
     for name in FORMATS:
         assert described(tmp_path / "v3.zarr", name)["data_type"] == name
         with h5py.File(source) as before, h5py.File(tmp_path / "back.h5") as after:
             assert before[name].id.get_type().equal(after[name].id.get_type()), name
         assert (values(source, name) == values(tmp_path / "back.h5", name)).all(), name
-    run("compare", source, tmp_path / "v3.zarr")
-    run("compare", tmp_path / "v3.zarr", tmp_path / "back.h5")
+    codecfs("compare", source, tmp_path / "v3.zarr")
+    codecfs("compare", tmp_path / "v3.zarr", tmp_path / "back.h5")
 
 
 def test_an_array_of_v3_is_created_in_hdf5(mount, tmp_path):
@@ -110,5 +104,5 @@ def test_an_array_of_v3_is_created_in_hdf5(mount, tmp_path):
 
 
 def test_info_has_the_names(source):
-    types = {one["path"]: one["type"] for one in json.loads(run("info", "--json", source))["variables"]}
+    types = {one["path"]: one["type"] for one in json.loads(codecfs("info", "--json", source).stdout)["variables"]}
     assert all(types["/" + name] == name for name in FORMATS) and "float8" not in types["/bias"]

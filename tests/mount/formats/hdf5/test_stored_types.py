@@ -1,7 +1,6 @@
 """Types that only HDF5 has come back when a file is converted to Zarr and back: h5py compares the types of all attributes and
 datasets. zarr-python reads the store between, as before."""
 import json
-import subprocess
 
 import h5py
 import netCDF4
@@ -10,12 +9,7 @@ import pytest
 import xarray
 import zarr
 
-from conftest import CODECFS
-
-
-def convert(*words):
-    done = subprocess.run([CODECFS, "convert", *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+from running import codecfs, run
 
 
 def text_type(size, pad, utf8=False):
@@ -100,8 +94,8 @@ def same_type(one, other):
 def test_types_of_hdf5_come_back_from_zarr(tmp_path, form):
     source, store, back = tmp_path / "a.h5", tmp_path / f"a.{form}", tmp_path / "b.h5"
     make(source)
-    convert("--format", form, source, store)
-    convert(store, back)
+    codecfs("convert", "--format", form, source, store)
+    codecfs("convert", store, back)
     one, other = contents(source), contents(back)
     assert one.keys() == other.keys()
     for name in one:
@@ -113,8 +107,7 @@ def test_types_of_hdf5_come_back_from_zarr(tmp_path, form):
     if form == "zarr":
         group = zarr.open_group(str(store), "r")
         assert group["enum"][...].tolist() == [0, 2, 2] and group["data"].attrs["bytes"] == "abc"
-    done = subprocess.run([CODECFS, "compare", source, store], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    codecfs("compare", source, store)
 
 
 @pytest.mark.parametrize("form", ["zarr", "zarr3", "zip"])
@@ -129,8 +122,8 @@ def test_fill_values_and_empty_datasets_come_back(tmp_path, form):
         for name, dtype in ("number", ">i2"), ("words", h5py.string_dtype()):
             f[f"empty/{name}"] = h5py.Empty(dtype)
         f["empty/list"] = np.zeros(0, "<i4")
-    convert("--format", form, tmp_path / "a.h5", tmp_path / "store")
-    convert(tmp_path / "store", tmp_path / "b.h5")
+    codecfs("convert", "--format", form, tmp_path / "a.h5", tmp_path / "store")
+    codecfs("convert", tmp_path / "store", tmp_path / "b.h5")
     with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
         for name in fills:
             assert a[name].dtype == b[name].dtype and np.array(a[name].fillvalue).tobytes() == np.array(b[name].fillvalue).tobytes(), name
@@ -142,7 +135,7 @@ def test_fill_values_and_empty_datasets_come_back(tmp_path, form):
         path = tmp_path / "store/f/.zarray"
         path.write_text(path.read_text().replace('"fill_value": null', '"fill_value": 5.0'))
         (tmp_path / "store/.zmetadata").unlink()
-        convert(tmp_path / "store", tmp_path / "c.h5")
+        codecfs("convert", tmp_path / "store", tmp_path / "c.h5")
         with h5py.File(tmp_path / "c.h5") as c:
             assert c["f"].fillvalue == 5
 
@@ -167,14 +160,14 @@ def test_maximum_shapes_come_back(tmp_path, forms):
             f.createVariable(name, "i4", dimensions)[...] = np.ones([{"t": 5, "x": 4, "y": 3, "without": 2}[d] for d in dimensions])
 
     def header(path):
-        shown = subprocess.run(["ncdump", "-h", "-n", "a", path], capture_output=True, text=True, check=True, timeout=60).stdout
+        shown = run("ncdump", "-h", "-n", "a", path).stdout
         return sorted(line.replace("(2 currently)", "").strip() for line in shown.splitlines())
     for name in "a.h5", "a.nc":
         source = tmp_path / name
         for form in forms:
-            convert("--format", form, source, tmp_path / f"{name}.{form}")
+            codecfs("convert", "--format", form, source, tmp_path / f"{name}.{form}")
             source = tmp_path / f"{name}.{form}"
-        convert(source, tmp_path / f"back_{name}")
+        codecfs("convert", source, tmp_path / f"back_{name}")
     expected = limits(tmp_path / "a.h5")
     if "nczarr" in forms:  # which has unlimited dimensions, and no limits
         expected["larger"] = (5, 6)
@@ -189,7 +182,7 @@ def test_maximum_shapes_come_back(tmp_path, forms):
         group["larger"].resize(60, 6)
         notes = {"_nc_hdf5_types": group["both"].attrs["_nc_hdf5_types"]}
         group.create_dataset("both", data=np.zeros((2, 3, 4)), overwrite=True).attrs.update(notes)
-        convert(tmp_path / "a.h5.zarr", tmp_path / "grown.h5")
+        codecfs("convert", tmp_path / "a.h5.zarr", tmp_path / "grown.h5")
         grown = limits(tmp_path / "grown.h5")
         assert (grown["first"], grown["larger"], grown["both"]) == ((None, 8), (60, 6), (2, 3, 4))
 
@@ -217,14 +210,14 @@ def test_arrays_of_zarr_have_their_shape_as_maximum(tmp_path):
     xarray.Dataset(x).to_netcdf(tmp_path / "expected.nc")
     zarr.open_group(str(tmp_path / "a.zarr")).create_dataset("long_chunk", data=np.arange(6), chunks=(10,), fill_value=None) \
         .attrs["_ARRAY_DIMENSIONS"] = ["l"]
-    convert(tmp_path / "a.zarr", tmp_path / "b.nc")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.nc")
     def dimensions(path):
         with netCDF4.Dataset(path) as f:
             return {name: (len(d), d.isunlimited()) for name, d in f.dimensions.items()}
     assert dimensions(tmp_path / "b.nc") == {**dimensions(tmp_path / "expected.nc"), "l": (6, False)}
     with netCDF4.Dataset(tmp_path / "b.nc") as f:
         assert f["long_chunk"][:].tolist() == list(range(6)) and f["a"][:].tolist() == x["a"][1].tolist()
-    subprocess.run(["nccopy", "-k", "cdf5", tmp_path / "b.nc", tmp_path / "classic.nc"], check=True, timeout=60)
+    run("nccopy", "-k", "cdf5", tmp_path / "b.nc", tmp_path / "classic.nc")
     with netCDF4.Dataset(tmp_path / "b.nc", "a") as f:
         with pytest.raises((IndexError, RuntimeError)):
             f["long_chunk"][6] = 1
@@ -247,8 +240,8 @@ def test_groups_use_the_dimensions_above_them(tmp_path, form):
         other = f.createGroup("other")
         other.createDimension("x", 3)
         other.createVariable("v", "i2", ("x",))[:] = 1
-    convert("--format", form, tmp_path / "a.nc", tmp_path / "a.zarr")
-    convert(tmp_path / "a.zarr", tmp_path / "b.nc")
+    codecfs("convert", "--format", form, tmp_path / "a.nc", tmp_path / "a.zarr")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.nc")
 
     def owners(group):
         found = {group.path: sorted(group.dimensions)}
@@ -283,9 +276,9 @@ def test_committed_types_come_back(tmp_path, forms):
     for name in "a.nc", "a.h5":
         source = tmp_path / name
         for form in forms:
-            convert("--format", form, source, tmp_path / f"{name}.{form}")
+            codecfs("convert", "--format", form, source, tmp_path / f"{name}.{form}")
             source = tmp_path / f"{name}.{form}"
-        convert(source, tmp_path / f"back_{name}")
+        codecfs("convert", source, tmp_path / f"back_{name}")
 
     def shown(path):
         with netCDF4.Dataset(path) as f:
@@ -307,7 +300,7 @@ def test_committed_types_come_back(tmp_path, forms):
         attributes["_nc_hdf5_links"] = json.dumps(notes)
         path.write_text(json.dumps(attributes))
         (tmp_path / "a.nc.zarr/.zmetadata").unlink()
-        convert(tmp_path / "a.nc.zarr", tmp_path / "c.nc")
+        codecfs("convert", tmp_path / "a.nc.zarr", tmp_path / "c.nc")
         with h5py.File(tmp_path / "c.nc") as f:
             assert set(f) == {"c", "colour_t", "g", "x"} and f["c"][...].tolist() == [0, 1, 0] and f["g/n"][...].tolist() == [7] * 3
 
@@ -316,7 +309,7 @@ def test_what_a_new_file_gets_anyway_is_not_noted(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as f:
         f.attrs["title"], f.attrs["count"], f.attrs["ratio"], f.attrs["flag"], f.attrs["words"] = "a", 1, 2.5, True, ["a", "b"]
         f["data"], f["text"], f["flags"] = np.arange(3, dtype="i2"), ["a", "b"], [True]
-    convert("--format", "zarr", tmp_path / "a.h5", tmp_path / "a.zarr")
+    codecfs("convert", "--format", "zarr", tmp_path / "a.h5", tmp_path / "a.zarr")
     for path in (tmp_path / "a.zarr").rglob(".zattrs"):
         assert "_nc_hdf5_types" not in json.loads(path.read_text()), path
 
@@ -331,7 +324,7 @@ def test_types_that_do_not_fit_are_ignored(tmp_path, types):
     array = group.create_dataset("v", data=np.arange(4, dtype="i4"))
     for item in group, array:
         item.attrs["a"], item.attrs["_nc_hdf5_types"] = 300, types
-    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5", "r") as f:
         assert f["v"][...].tolist() == [0, 1, 2, 3] and f["v"].dtype == "i4"
         assert f["v"].attrs["a"] == 300 and "_nc_hdf5_types" not in f["v"].attrs

@@ -2,25 +2,18 @@
 judges are h5py and zarr-python."""
 import json
 import os
-import subprocess
 import zlib
 
 import h5py
 import numpy as np
 import pytest
 import zarr
-from conftest import CODECFS
 from references import Referenced, refs
+from running import codecfs
 
 STRINGS = [b"ab\0xy", b"cdefg", b"hi\0\0\0", b"\0klmn", b"o\0\0\0p", bytes(5), b"pqrs\0", b"t\0uvw"]
 DIRTY = b"".join(STRINGS)
 CLEAN = b"".join(text.split(b"\0")[0].ljust(5, b"\0") for text in STRINGS)
-
-
-def run(*words, code=0):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, (words, done.returncode, done.stdout[-1000:], done.stderr[-1000:])
-    return done.stdout
 
 
 def string_type(padding, size=5):
@@ -128,10 +121,10 @@ def test_references(source):
 
 def test_commands(source, tmp_path):
     before = read_all(source)
-    assert json.loads(run("verify", "--json", source))["damages"] == 0
+    assert json.loads(codecfs("verify", "--json", source).stdout)["damages"] == 0
     for name in ("a.zarr", "b.h5"):
-        run("convert", source, tmp_path / name)
-        run("compare", source, tmp_path / name)
+        codecfs("convert", source, tmp_path / name)
+        codecfs("compare", source, tmp_path / name)
     group = zarr.open(str(tmp_path / "a.zarr"), mode="r")
     after = read_all(tmp_path / "b.h5")
     for name, expected in before.items():

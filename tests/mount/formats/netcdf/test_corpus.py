@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -12,6 +11,7 @@ import zarr
 from compare import same_values
 from conftest import CODECFS, DATA, PROGRAMS
 from hdf5_sources import check_file
+from running import run
 
 CORPUS = pathlib.Path(os.environ.get("CODECFS_CORPUS") or "/nonexistent")
 NETCDF3 = b"CDF"
@@ -44,7 +44,6 @@ def test_the_script_for_foreign_files(tmp_path):
     for name in names:
         shutil.copy(DATA / "hdf5" / name, tmp_path)
     script = PROGRAMS / "foreign.py"
-    done = subprocess.run([sys.executable, "-B", script, CODECFS, tmp_path, "-v"], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    done = run(sys.executable, "-B", script, CODECFS, tmp_path, "-v", seconds=300)
     assert f"{len(names)} files, 0 faults" in done.stdout and "h5py cannot open" in done.stdout, done.stdout
     assert int(re.search(r"(\d+) written", done.stdout)[1]) == len(names) - 1, done.stdout

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 import netCDF4
@@ -16,6 +15,7 @@ import zarr
 from compare import read_variable, same_values
 from conftest import DATA, TESTS, xattr
 from netcdf_wheel import current  # noqa: F401
+from running import run
 
 sys.path.insert(0, str(TESTS / "data"))
 import make_zarr  # noqa: E402
@@ -96,9 +96,7 @@ def plain_home(monkeypatch, tmp_path):
 
 
 def ncdump(url, *options):
-    done = subprocess.run(["ncdump", *options, url], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run("ncdump", *options, url).stdout
 
 
 CDL = """netcdf store {
@@ -121,7 +119,7 @@ group: g {
 def debian_store(tmp_path, plain_home):
     """A store as the installed netCDF-C (4.9.0 on Debian 12) makes it, without what that cannot read itself (scalars)."""
     (tmp_path / "store.cdl").write_text(CDL)
-    subprocess.run(["ncgen", "-4", "-lb", "-o", f"file://{tmp_path}/store#mode=nczarr,file", tmp_path / "store.cdl"], check=True)
+    run("ncgen", "-4", "-lb", "-o", f"file://{tmp_path}/store#mode=nczarr,file", tmp_path / "store.cdl")
     return tmp_path / "store"
 
 

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import zipfile
 
 import h5py
@@ -12,20 +11,15 @@ import numpy as np
 import pytest
 import zarr
 
-from conftest import CODECFS, xattr
+from conftest import xattr
 from netcdf_wheel import MAKE_RANDOM, SHOW_ALL, current  # noqa: F401
+from running import codecfs, run
 
 
 @pytest.fixture(autouse=True)
 def plain_home(monkeypatch, tmp_path_factory):
     """A .ncrc of the user would change how netCDF reads Zarr."""
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-
-
-def convert(*words, code=0):
-    done = subprocess.run([CODECFS, "convert", *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, (words, done.stdout, done.stderr)
-    return done.stdout + done.stderr
 
 
 def url_of(path):
@@ -52,15 +46,15 @@ def test_a_copy_and_the_copy_of_the_copy(current, tmp_path, seed):  # noqa: F811
     current(MAKE_RANDOM, source, seed)
     wanted = shown(current, source)
     copy = tmp_path / "copy"
-    convert("--format", "nczarr", source, copy)
+    codecfs("convert", "--format", "nczarr", source, copy)
     assert differences(wanted, shown(current, url_of(copy))) == []
-    convert("--format", "nczarr", source, tmp_path / "copy.zip")  # the wheel reads no archives
+    codecfs("convert", "--format", "nczarr", source, tmp_path / "copy.zip")  # the wheel reads no archives
     with zipfile.ZipFile(tmp_path / "copy.zip") as archive:
         archive.extractall(tmp_path / "unpacked")
-    assert subprocess.run(["diff", "-r", copy, tmp_path / "unpacked/copy"], capture_output=True, text=True).stdout == ""
+    assert run("diff", "-r", copy, tmp_path / "unpacked/copy", code=None).stdout == ""
     for number, store in enumerate([copy, tmp_path / "copy.zip"]):
         back = tmp_path / f"back{number}.nc"
-        convert(store, back)
+        codecfs("convert", store, back)
         assert differences(wanted, shown(current, back)) == []
 
 
@@ -89,7 +83,7 @@ def make_nczarr(store):
 
 
 def test_hdf5_gets_what_the_metadata_says(tmp_path):
-    convert(make_nczarr(tmp_path / "store"), tmp_path / "copy.nc")
+    codecfs("convert", make_nczarr(tmp_path / "store"), tmp_path / "copy.nc")
     with h5py.File(tmp_path / "copy.nc") as file:
         assert file.attrs["numbers"].dtype == "u2" and file.attrs["numbers"].tolist() == [1, 2]
         v = file["v"]
@@ -112,11 +106,11 @@ def test_what_netcdf_cannot_have_is_named(tmp_path):
             file.create_dataset(name, data=np.zeros(4, kind))
         file["good"] = np.arange(4)
         file.create_dataset("zero", data=np.array(["a\0b"], "S3"))
-    told = convert("--format", "nczarr", source, tmp_path / "a.zarr", code=32)
+    told = codecfs("convert", "--format", "nczarr", source, tmp_path / "a.zarr", code=32).output
     for name in ["half", "complex", "pair"]:
         assert f"/{name}: netCDF has no elements of dtype" in told, told
     assert "/good" not in told and "/flags" not in told and not (tmp_path / "a.zarr").exists()
-    convert("--format", "nczarr", "--skip-unsupported", source, tmp_path / "a.zarr")
+    codecfs("convert", "--format", "nczarr", "--skip-unsupported", source, tmp_path / "a.zarr")
     lists = json.loads((tmp_path / "a.zarr/.zattrs").read_text())["_nczarr_group"]
     assert set(lists["arrays"]) == {"flags", "good", "zero"} and not (tmp_path / "a.zarr/half").exists()
     assert json.loads((tmp_path / "a.zarr/flags/.zattrs").read_text())["dtype"] == "bool"  # as xarray has it
@@ -128,7 +122,7 @@ def test_text_is_as_long_as_the_longest(tmp_path):
         words = ["short", "", "ä" * 300, "end"]
         file.create_dataset("words", data=words, dtype=h5py.string_dtype(), chunks=(3,), compression="gzip")
         file.create_dataset("cut", data=["a"], dtype=h5py.string_dtype())
-    convert("--format", "nczarr", source, tmp_path / "a.zarr")
+    codecfs("convert", "--format", "nczarr", source, tmp_path / "a.zarr")
     zarray = json.loads((tmp_path / "a.zarr/words/.zarray").read_text())
     assert zarray["dtype"] == "|S600" and zarray["filters"] is None and zarray["compressor"] is None
     found = zarr.open_group(str(tmp_path / "a.zarr"), "r")["words"][...]
@@ -140,7 +134,7 @@ def test_an_archive_has_one_folder(mount, tmp_path):
     with h5py.File(source, "w") as file:
         file.create_dataset("g/v", data=np.arange(64, dtype="i4"), chunks=(32,))
     archive = tmp_path / "some.name.zip"
-    convert("--format", "nczarr", source, archive)
+    codecfs("convert", "--format", "nczarr", source, archive)
     with zipfile.ZipFile(archive) as read:
         names = read.namelist()
         assert read.testzip() is None and all(item.compress_type == zipfile.ZIP_STORED for item in read.infolist())
@@ -148,7 +142,7 @@ def test_an_archive_has_one_folder(mount, tmp_path):
     assert names.index("some.name/g/") < names.index("some.name/g/v/") < names.index("some.name/g/v/0")
     m = mount(archive)
     assert zarr.open_group(str(m.path), "r")["g/v"][...].tolist() == list(range(64))
-    convert(source, tmp_path / "plain.zip")  # as zarr-python wants it
+    codecfs("convert", source, tmp_path / "plain.zip")  # as zarr-python wants it
     assert ".zgroup" in zipfile.ZipFile(tmp_path / "plain.zip").namelist()
 
 
@@ -181,7 +175,7 @@ def test_a_store_made_through_a_mount(mount, current, tmp_path):  # noqa: F811
 @pytest.mark.parametrize("seed", [7])
 def test_copies_of_views_are_read_by_netcdf(mount, current, tmp_path, seed):  # noqa: F811
     current(MAKE_RANDOM, tmp_path / "source.nc", seed)
-    convert("--format", "nczarr", tmp_path / "source.nc", tmp_path / "store")
+    codecfs("convert", "--format", "nczarr", tmp_path / "source.nc", tmp_path / "store")
     wanted = shown(current, url_of(tmp_path / "store"))
     for group in [wanted, wanted["groups"]["g"], wanted["groups"]["g"]["groups"]["deep"]]:
         for scalar in ["one", "letter", "word"]:  # netCDF-C passes over arrays without dimensions
@@ -230,12 +224,11 @@ def test_netcdf_writes_through_a_mount(mount, current, tmp_path):  # noqa: F811
 def test_cp_between_mounts_keeps_types_and_dimensions(mount, current, tmp_path):  # noqa: F811
     current(MAKE_RANDOM, tmp_path / "source.nc", 5)
     wanted = shown(current, tmp_path / "source.nc")
-    convert("--format", "nczarr", tmp_path / "source.nc", tmp_path / "store")
+    codecfs("convert", "--format", "nczarr", tmp_path / "source.nc", tmp_path / "store")
     m = mount(tmp_path / "store", "ro")
     for form, made in [("nczarr", tmp_path / "copy"), ("hdf5", tmp_path / "copy.nc")]:
         to = mount(made, f"create={form},view=encoded")
-        done = subprocess.run(["cp", "-r", f"{m.path}/.codecfs/view/encoded/.", to.path], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        run("cp", "-r", f"{m.path}/.codecfs/view/encoded/.", to.path)
         to.close()
         found = differences(wanted, shown(current, made if form == "hdf5" else url_of(made)))
         # A variable that is made through a mount of HDF5 without limits has none, and it is its own dimension.
@@ -247,7 +240,7 @@ def test_a_fill_value_of_zarr_is_an_attribute_in_netcdf(tmp_path):
     group.create_dataset("v", data=np.arange(4, dtype=">i2"), fill_value=-9)
     group.create_dataset("w", data=np.arange(4.0), fill_value=np.nan)
     group.create_dataset("x", data=np.arange(4.0), fill_value=None)
-    convert("--format", "nczarr", tmp_path / "source", tmp_path / "copy")
+    codecfs("convert", "--format", "nczarr", tmp_path / "source", tmp_path / "copy")
     for name, value, kind in [("v", -9, ">i2"), ("w", "NaN", "<f8"), ("x", None, None)]:
         told = json.loads((tmp_path / "copy" / name / ".zattrs").read_text())
         assert told.get("_FillValue") == value and told["_nczarr_attr"]["types"].get("_FillValue") == kind

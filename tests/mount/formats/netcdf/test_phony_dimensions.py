@@ -2,7 +2,6 @@
 do not become dimensions of another file. h5py, netCDF4 and xarray say what is in the copies."""
 import json
 import shutil
-import subprocess
 import sys
 
 import h5py
@@ -12,16 +11,10 @@ import pytest
 import xarray
 import zarr
 
+from running import codecfs, run
 from venvs import python_of
-from conftest import CODECFS
 
 MARK = "_codecfs_phony_dimensions"
-
-
-def codecfs(*words):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, (words, done.stdout, done.stderr)
-    return done.stdout
 
 
 def make_source(path):
@@ -67,7 +60,7 @@ def test_a_copy_of_the_copy_for_netcdf(tmp_path):
     codecfs("convert", "--format", "nczarr", source, tmp_path / "a.zarr")
     program = "import netCDF4, sys; print(netCDF4.Dataset(f'file://{sys.argv[1]}#mode=nczarr,file')['layers/dense/vars/0'].dimensions)"
     for python in sys.executable, python_of("netcdf"):
-        read = subprocess.run([python, "-c", program, tmp_path / "a.zarr"], check=True, capture_output=True, text=True).stdout
+        read = run(python, "-c", program, tmp_path / "a.zarr").stdout
         assert read.count("phony_dim_") == 2, read
     codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
     there = content(tmp_path / "b.h5")
@@ -81,7 +74,7 @@ def test_real_dimensions_of_such_names_stay(tmp_path, form):
     """nccopy makes them."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["layers/dense/vars/0"] = np.arange(12.0).reshape(4, 3)
-    subprocess.run(["nccopy", tmp_path / "a.h5", tmp_path / "a.nc"], check=True)
+    run("nccopy", tmp_path / "a.h5", tmp_path / "a.nc")
     codecfs("convert", "--format", form, tmp_path / "a.nc", tmp_path / "a.zarr")
     codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.nc")
     name = "layers/dense/vars/0"
@@ -222,7 +215,7 @@ for name, changed in {"renamed0": v.rename({first: "x"}), "renamed1": v.rename({
     changed.to_zarr(f"{sys.argv[2]}/{name}.zarr")
 """
     python = sys.executable if python == "debian" else python_of(python)
-    subprocess.run([python, "-c", program, there.path, tmp_path], check=True)
+    run(python, "-c", program, there.path, tmp_path)
     codecfs("convert", tmp_path / "all.zarr", tmp_path / "all.h5")
     with h5py.File(tmp_path / "all.h5") as file:
         assert sorted(file) == ["0", "1"] and file["0"][...].tolist() == np.arange(12.0).reshape(4, 3).tolist()
@@ -303,5 +296,5 @@ def test_a_file_with_names_is_netcdf(tmp_path, form):
     codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.nc")
     with h5py.File(tmp_path / "b.nc") as file:
         assert "_NCProperties" in file.attrs
-    dump = subprocess.run(["ncdump", "-h", tmp_path / "b.nc"], check=True, capture_output=True, text=True).stdout
+    dump = run("ncdump", "-h", tmp_path / "b.nc").stdout
     assert "int v(x) ;" in dump

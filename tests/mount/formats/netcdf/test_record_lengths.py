@@ -2,7 +2,6 @@
 with fill beyond what is stored, as netCDF does. netCDF4-python reads the file itself to judge."""
 import json
 import os
-import subprocess
 
 import h5py
 import netCDF4
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import xarray
 import zarr
+from running import run
 
 FILL = -9.0
 
@@ -93,7 +93,7 @@ def test_netcdf_c_reads_the_mount(mount, source):
     with h5py.File(source, "r+") as file:
         del file["s"]  # it has no strings in Zarr
     m = mount(source)
-    dump = subprocess.run(["ncdump", f"file://{m.path}#mode=zarr,file"], capture_output=True, text=True, check=True).stdout
+    dump = run("ncdump", f"file://{m.path}#mode=zarr,file").stdout
     for text in ("\ttime = 9 ;", "\tmember = 5 ;", " d =\n  0, 1, _, _, _,\n  2, 3, _, _, _,", " time = 10, 20, 30, _, _, _, _, _, _ ;"):
         assert text in dump, (text, dump)
 

@@ -3,24 +3,17 @@ v3 that does. There it is null the second time, and an attribute has all names. 
 import json
 import os
 import shutil
-import subprocess
 
 import netCDF4
 import numpy as np
 import pytest
 import zarr
+from running import codecfs, run
 from venvs import python_of
 
-from conftest import CODECFS
 
 VALUES = np.arange(9, dtype="f4").reshape(3, 3)
 CUBE = np.arange(18, dtype="i2").reshape(3, 2, 3)
-
-
-def run(*words):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 def make_netcdf(path):
@@ -56,9 +49,7 @@ def opened_by_tensorstore(group):
             array = tensorstore.open(spec, read=True).result()
             told[name] = [list(array.domain.labels), int(array.read().result().sum())]
         print(json.dumps(told))"""
-    done = subprocess.run([python_of("tensorstore"), "-c", program, str(group)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(run(python_of("tensorstore"), "-c", program, group).stdout)
 
 
 def opened_by_xarray(group):
@@ -67,9 +58,7 @@ def opened_by_xarray(group):
         warnings.simplefilter("error")
         cov = xarray.open_zarr(sys.argv[1], consolidated=False)["cov"]
         print(json.dumps([cov.dims, int(cov.sum()), cov.attrs["units"]]))"""
-    done = subprocess.run([python_of("mount-tests"), "-c", program, str(group)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(run(python_of("mount-tests"), "-c", program, group).stdout)
 
 
 def check_v3(group):
@@ -103,26 +92,26 @@ def test_views_and_copies(mount, tmp_path, kind):
         check_v3(m.path / ".codecfs/view" / view)
     check_zarr(m.path / ".codecfs/view/encoded")
     m.unmount()
-    run("convert", "--format", "zarr3", source, tmp_path / "b.zarr")
+    codecfs("convert", "--format", "zarr3", source, tmp_path / "b.zarr")
     check_v3(tmp_path / "b.zarr")
-    told = run("convert", tmp_path / "b.zarr", tmp_path / "c.nc")
+    told = codecfs("convert", tmp_path / "b.zarr", tmp_path / "c.nc").output
     assert "names" not in told
     check_netcdf(tmp_path / "c.nc")
-    run("convert", "--format", "zarr", tmp_path / "b.zarr", tmp_path / "d.zarr")
+    codecfs("convert", "--format", "zarr", tmp_path / "b.zarr", tmp_path / "d.zarr")
     check_zarr(tmp_path / "d.zarr")
-    run("convert", "--format", "zarr3", tmp_path / "b.zarr", tmp_path / "e.zarr")
+    codecfs("convert", "--format", "zarr3", tmp_path / "b.zarr", tmp_path / "e.zarr")
     check_v3(tmp_path / "e.zarr")
     for copy in "b.zarr", "c.nc", "d.zarr", "e.zarr":
-        run("compare", source, tmp_path / copy)
+        codecfs("compare", source, tmp_path / copy)
     with netCDF4.Dataset(tmp_path / "c.nc", "a") as f:
         f.renameDimension("x", "z")
-    done = subprocess.run([CODECFS, "compare", tmp_path / "b.zarr", tmp_path / "c.nc"], capture_output=True, text=True)
-    assert done.returncode == 2 and '["x", "x"], ["z", "z"]' in done.stdout
+    done = codecfs("compare", tmp_path / "b.zarr", tmp_path / "c.nc", code=2)
+    assert '["x", "x"], ["z", "z"]' in done.stdout
 
 
 def test_copies_into_mounts(mount, tmp_path):
     """cp -r of a copy in Zarr v3 into a new HDF5 file, and of a store of Zarr v2 into a new one of v3."""
-    run("convert", "--format", "zarr3", make_netcdf(tmp_path / "a.nc"), tmp_path / "b.zarr")
+    codecfs("convert", "--format", "zarr3", make_netcdf(tmp_path / "a.nc"), tmp_path / "b.zarr")
     m = mount(tmp_path / "c.nc", "create=hdf5,view=encoded3")
     shutil.copytree(tmp_path / "b.zarr", m.path, dirs_exist_ok=True)
     m.unmount()
@@ -161,13 +150,13 @@ def test_changes_in_views_of_v3(mount, tmp_path):
                                            (None, ["a", "b"])])
 def test_stores_of_v3_keep_what_they_have(mount, tmp_path, names, listed):
     store = tmp_path / "s"
-    run("convert", "--format", "zarr3", make_zarr(tmp_path / "a.zarr"), store)
+    codecfs("convert", "--format", "zarr3", make_zarr(tmp_path / "a.zarr"), store)
     text = metadata(store / "cov")
     del text["dimension_names"], text["attributes"]["_ARRAY_DIMENSIONS"]
     text["attributes"] |= {"_ARRAY_DIMENSIONS": listed} if listed else {}
     text |= {"dimension_names": names} if names else {}
     (store / "cov/zarr.json").write_text(json.dumps(text))
-    run("convert", "--format", "zarr3", store, tmp_path / "b.zarr")
+    codecfs("convert", "--format", "zarr3", store, tmp_path / "b.zarr")
     m = mount(store)
     os.setxattr(m.path / "cov", "user.more", b"1")
     zattrs = m.path / ".codecfs/view/decoded/cov/.zattrs"
@@ -182,7 +171,7 @@ def test_stores_of_v3_keep_what_they_have(mount, tmp_path, names, listed):
 
 def test_names_in_a_view_of_v2_of_a_store_of_v3(mount, tmp_path):
     """They are an attribute only where zarr.json cannot have them, or has this attribute already."""
-    run("convert", "--format", "zarr3", make_zarr(tmp_path / "a.zarr"), tmp_path / "s")
+    codecfs("convert", "--format", "zarr3", make_zarr(tmp_path / "a.zarr"), tmp_path / "s")
     m = mount(tmp_path / "s")
     attributes = zarr.open_group(str(m.path / ".codecfs/view/decoded"), "r+")["cov"].attrs
     for names, stored, listed in ((["y", "y"], ["y", None], ["y", "y"]), (["y", "x"], ["y", "x"], ["y", "x"]), (["y", "y"], ["y", None], ["y", "y"])):

@@ -2,7 +2,6 @@
 has no NaN, and xarray and netCDF find the same fill value in it."""
 import json
 import math
-import subprocess
 import sys
 
 import h5py
@@ -11,16 +10,10 @@ import numpy as np
 import pytest
 import xarray
 
-from conftest import CODECFS
+from running import codecfs, run
 from venvs import python_of
 
 NUMBERS = {"nan": math.nan, "inf": math.inf, "less": -math.inf, "plain": -999.0}
-
-
-def codecfs(*words):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, (words, done.stdout, done.stderr)
-    return done.stdout
 
 
 def strict(text):
@@ -51,7 +44,7 @@ def test_all_metadata_is_json(tmp_path, mount, suffix):
         for file in files:
             strict(file.read_text())
     if suffix == ".nc":
-        for name, text in json.loads(codecfs("refs", source))["refs"].items():
+        for name, text in json.loads(codecfs("refs", source).stdout)["refs"].items():
             if name.rpartition("/")[2].startswith(".z"):
                 shown = strict(text) if isinstance(text, str) else text
                 assert "_FillValue" not in shown, "VirtualiZarr takes it for a text of Zarr v3"
@@ -71,7 +64,7 @@ import sys, xarray, json
 with xarray.open_zarr(sys.argv[1]) as data:
     print(json.dumps({name: [str(float(data[name].encoding["_FillValue"])), [str(value) for value in data[name].values.tolist()]] for name in data}))
 """
-    found = json.loads(subprocess.run([sys.executable if python == "debian" else python_of(python), "-c", program, copy], check=True, capture_output=True).stdout)
+    found = json.loads(run(sys.executable if python == "debian" else python_of(python), "-c", program, copy).stdout)
     with xarray.open_dataset(source, engine="netcdf4") as data:
         want = {name: [str(float(data[name].encoding["_FillValue"])), [str(value) for value in data[name].values.tolist()]] for name in data}
     assert found == want and found["nan"] == ["nan", ["1.5", "nan", "3.0"]]
@@ -96,7 +89,7 @@ def test_a_change_beside_it_keeps_it(tmp_path, mount):
     text = json.loads((there.path / "nan/.zattrs").read_text())
     assert "_FillValue" not in text
     (there.path / "nan/.zattrs").write_text(json.dumps({**text, "units": "K"}))
-    subprocess.run(["setfattr", "-n", "user.long_name", "-v", "n", there.path / "nan"], check=True)
+    run("setfattr", "-n", "user.long_name", "-v", "n", there.path / "nan")
     there.close()
     with h5py.File(source) as file:
         attributes = file["nan"].attrs
@@ -157,7 +150,7 @@ def test_other_attributes_in_views_and_references(tmp_path, mount):
         for name in ".zattrs", ".zmetadata", "zarr.json", "x/.zattrs", "x/zarr.json":
             if (view / name).exists():
                 strict((view / name).read_text())
-    for text in json.loads(codecfs("refs", source))["refs"].values():
+    for text in json.loads(codecfs("refs", source).stdout)["refs"].values():
         if isinstance(text, str) and text.startswith("{"):
             strict(text)
     shown = json.loads((there.path / "x/.zattrs").read_text())
@@ -200,7 +193,7 @@ import netCDF4, sys
 with netCDF4.Dataset(f"file://{sys.argv[1]}#mode=nczarr,file") as data:
     print(data["x"].missing_value, data["x"].missing_value.dtype, data["x"].valid_range.tolist(), data.limit, data.limit.dtype)
 """
-        said = subprocess.run([python_of("netcdf4"), "-c", program, path], check=True, capture_output=True, text=True).stdout
+        said = run(python_of("netcdf4"), "-c", program, path).stdout
         assert said == "nan float32 [-1.5, inf] inf float64\n"
     codecfs("convert", copy, tmp_path / "b.nc")
     with netCDF4.Dataset(tmp_path / "b.nc") as data:

@@ -3,13 +3,13 @@ same names, in both views and in HDF5."""
 import errno
 import json
 import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 import zarr
-from conftest import CODECFS, xattr
+from conftest import xattr
+from running import codecfs
 from zarr3_stores import named, write_array, write_group
 
 PLAIN = ["%41", "%2541", "100%", "per%20cent", "%2e", "a%2fb", "%é", "%2Etmp", "%%", "%~x"]
@@ -75,7 +75,7 @@ def test_names_are_stored_as_they_are_made(mount, tmp_path, version):
 
 def test_conversions_keep_the_names(store, tmp_path):
     def convert(source, destination):
-        subprocess.run([CODECFS, "convert", source, destination], check=True, capture_output=True)
+        codecfs("convert", source, destination)
 
     convert(store, tmp_path / "a.h5")
     with h5py.File(tmp_path / "a.h5") as file:
@@ -89,5 +89,5 @@ def test_conversions_keep_the_names(store, tmp_path):
 
 def test_commands_take_the_names(store):
     for i, shown in enumerate(NAMES.values()):
-        told = subprocess.run([CODECFS, "info", "--json", store, shown], check=True, capture_output=True, text=True).stdout
+        told = codecfs("info", "--json", store, shown).stdout
         assert shown in str(json.loads(told)), i

@@ -1,7 +1,6 @@
 """Scalars in Zarr: with a compressor, as zarr-python 3, xarray and AnnData write them, and their dimensions, of which there are none.
 zarr-python, numcodecs, xarray and h5py judge."""
 import json
-import subprocess
 
 import h5py
 import numcodecs
@@ -9,18 +8,12 @@ import numpy as np
 import pytest
 import xarray
 import zarr
-from conftest import CODECFS
+from running import codecfs
 from zarr3_stores import named, write_array, write_group
 
 LITTLE = named("bytes", endian="little")
 COMPRESSORS = {"blosc": numcodecs.Blosc("zstd", 3, 2), "zlib": numcodecs.Zlib(4), "gzip": numcodecs.GZip(2), "lzma": numcodecs.LZMA(),
                "zstd": numcodecs.Zstd(2), "bz2": numcodecs.BZ2(3), "lz4": numcodecs.LZ4()}
-
-
-def run(*words, code=0):
-    done = subprocess.run([CODECFS, *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, (words, done.stdout, done.stderr)
-    return done.stdout + done.stderr
 
 
 def write_scalar(path, value, codec, filters=(), attributes=None, **more):
@@ -56,15 +49,15 @@ def test_compressed_scalars_become_hdf5(mount, tmp_path, compressor):
     wanted = {"number": 2.5, "count": -7, "big": 6, "flag": True, "name": "a t\u00ebxt", "filtered": 9, "unset": 3, "x": None}
     group = zarr.open_group(str(source), "r")
     assert all(group[name][()] == value for name, value in wanted.items() if value is not None)
-    run("convert", source, tmp_path / "b.h5")
+    codecfs("convert", source, tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as f:
         assert set(f) == set(wanted)
         for name, value in wanted.items():
             if value is not None:
                 assert f[name].shape == () and (f[name].asstr()[()] if name == "name" else f[name][()]) == value, name
         assert list(f["number"].attrs) == ["units"]
-    run("compare", source, tmp_path / "b.h5")
-    run("convert", tmp_path / "b.h5", tmp_path / "c.zarr")
+    codecfs("compare", source, tmp_path / "b.h5")
+    codecfs("convert", tmp_path / "b.h5", tmp_path / "c.zarr")
     for store in tmp_path / "c.zarr", mount(source, "ro").path / ".codecfs/view/encoded":
         back = zarr.open_group(str(store), "r")
         assert all(back[name][()] == value for name, value in wanted.items() if value is not None)
@@ -120,9 +113,9 @@ def test_xarray_reads_what_comes_back(tmp_path):
     for name in "crs", "height":
         write_scalar(source / name, dataset[name].values, numcodecs.Blosc(), attributes=json.loads((source / name / ".zattrs").read_text()))
     xarray.testing.assert_identical(xarray.open_zarr(str(source), consolidated=False).load(), dataset)
-    run("convert", source, tmp_path / "b.nc")
+    codecfs("convert", source, tmp_path / "b.nc")
     xarray.testing.assert_identical(xarray.open_dataset(tmp_path / "b.nc", engine="netcdf4").load(), dataset)
-    run("convert", tmp_path / "b.nc", tmp_path / "c.zarr")
+    codecfs("convert", tmp_path / "b.nc", tmp_path / "c.zarr")
     xarray.testing.assert_identical(xarray.open_zarr(str(tmp_path / "c.zarr")).load(), dataset)
 
 
@@ -134,7 +127,7 @@ def test_scalars_of_v3_in_v2(mount, tmp_path, named_dimensions):
     write_array(source / "x", np.arange(3, dtype="<i4"), (3,), [LITTLE], "int32", 0, 0, names=["x"])
     write_array(source / "crs", np.array(5, "<i4"), (), [LITTLE, named("gzip", level=1)], "int32", 0, 0,
                 **({"dimension_names": []} if named_dimensions else {}))
-    run("convert", "--format", "zarr", source, tmp_path / "b.zarr")
+    codecfs("convert", "--format", "zarr", source, tmp_path / "b.zarr")
     m = mount(source)
     for store in tmp_path / "b.zarr", m.path / ".codecfs/view/decoded", m.path / ".codecfs/view/encoded":
         assert json.loads((store / "crs/.zattrs").read_text())["_ARRAY_DIMENSIONS"] == []
@@ -144,8 +137,8 @@ def test_scalars_of_v3_in_v2(mount, tmp_path, named_dimensions):
     attributes = m.path / ".codecfs/view/decoded/crs/.zattrs"
     attributes.write_text(attributes.read_text())
     assert (source / "crs/zarr.json").read_text() == before
-    run("compare", source, tmp_path / "b.zarr")
-    run("convert", source, tmp_path / "c.h5")
+    codecfs("compare", source, tmp_path / "b.zarr")
+    codecfs("convert", source, tmp_path / "c.h5")
     with h5py.File(tmp_path / "c.h5") as f:
         assert f["crs"][()] == 5 and not f["crs"].attrs
 

@@ -14,6 +14,7 @@ import zarr
 
 from compare import same_values
 from conftest import mounted
+from running import run
 from zarr3_cases import CASES, ENCODINGS, LITTLE, ZSTD, counting, sharding, write_all
 from zarr3_stores import decode, encode, named, read_array, write_array, write_group, zip_store
 
@@ -71,7 +72,7 @@ def test_a_copy_has_the_same_shards(mount, tmp_path, kind):
         zip_store(source, tmp_path / "s.zip")
         source = tmp_path / "s.zip"
     m = mount(source, "ro")
-    subprocess.run(["cp", "-r", m.path / ENCODED, tmp_path / "copy"], check=True)
+    run("cp", "-r", m.path / ENCODED, tmp_path / "copy")
     root = metadata(m.path / ENCODED)["consolidated_metadata"]["metadata"]
     m.close()
     for name in SHARDED:
@@ -150,7 +151,7 @@ def test_cp_of_a_sharded_store(mount, tmp_path):
     make_sharded(tmp_path / "from")
     write_group(tmp_path / "s")
     m = mount(tmp_path / "s")
-    subprocess.run(["cp", "-r", tmp_path / "from/v", m.path / ENCODED / "copied"], check=True)
+    run("cp", "-r", tmp_path / "from/v", m.path / ENCODED / "copied")
     late = m.path / ENCODED / "late"
     late.mkdir()
     for name, data in chunk_files(tmp_path / "from/v").items():
@@ -159,7 +160,7 @@ def test_cp_of_a_sharded_store(mount, tmp_path):
     (late / "zarr.json").write_bytes((tmp_path / "from/v/zarr.json").read_bytes())
     assert same_values(read_array(late, "i4", 0), VALUES)
     if shutil.which("rsync"):
-        subprocess.run(["rsync", "-r", f"{tmp_path}/from/", m.path / ENCODED / "synced/"], check=True)
+        run("rsync", "-r", f"{tmp_path}/from/", m.path / ENCODED / "synced/")
     m.close()
     for name in ("copied", "late", *(["synced/v"] if shutil.which("rsync") else [])):
         assert chunk_files(tmp_path / "s" / name) == chunk_files(tmp_path / "from/v"), name
@@ -348,8 +349,8 @@ def test_rm_and_mv(mount, store):
     m = mount(source)
     os.rename(m.path / ENCODED / "v", m.path / ENCODED / "w")
     assert same_values(read_array(m.path / ENCODED / "w", "i4", 0), VALUES)
-    subprocess.run(["cp", "-r", m.path / ENCODED / "w", m.path / ENCODED / "u"], check=True)
-    subprocess.run(["rm", "-r", m.path / ENCODED / "w"], check=True)
+    run("cp", "-r", m.path / ENCODED / "w", m.path / ENCODED / "u")
+    run("rm", "-r", m.path / ENCODED / "w")
     assert sorted(os.listdir(m.path / ENCODED)) == ["u", "zarr.json"]
     m.close()
     assert sorted(name for name in os.listdir(stored()) if name != "zarr.json") == ["u"]

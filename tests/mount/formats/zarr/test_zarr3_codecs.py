@@ -3,7 +3,6 @@ that are set through the mount."""
 import errno
 import json
 import os
-import subprocess
 
 import h5py
 import numcodecs
@@ -13,6 +12,7 @@ import zarr
 from compare import same_values
 from conftest import xattr
 from client_venvs import VENVS
+from running import run
 from zarr3_cases import LITTLE, ZSTD, counting, sharding
 from zarr3_stores import named, read_array, write_array, write_group
 
@@ -281,7 +281,7 @@ def test_a_copy_keeps_the_codecs(mount, store, tmp_path):
     for create in ["zarr3", "zarr", "hdf5"]:
         made = tmp_path / f"copy.{create}"
         m = mount(made, f"create={create}", "view=decoded3")
-        subprocess.run(["cp", "-r", "--preserve=xattr", set_from.path / "v", m.path / "v"], check=True)
+        run("cp", "-r", "--preserve=xattr", set_from.path / "v", m.path / "v")
         assert codecs_of(m.path / "v")[1]["name"] == "zstd"
         assert same_values(zarr.open(str(view(m, "decoded") / "v"), "r")[...], counting("i4", 16, 24))
         m.unmount()
@@ -290,11 +290,10 @@ def test_a_copy_keeps_the_codecs(mount, store, tmp_path):
 def run_zarr_python(script, *arguments):
     """With a release of zarr-python that has these codecs (3.2 and later)."""
     python = VENVS / "zarr3/bin/python3"
-    known = python.exists() and subprocess.run([python, "-c", "import zarr.codecs.scale_offset, cast_value_rs"], capture_output=True)
+    known = python.exists() and run(python, "-c", "import zarr.codecs.scale_offset, cast_value_rs", code=None, text=False)
     if not known or known.returncode != 0:
         pytest.skip(f"no zarr-python 3.2 with cast-value-rs in {VENVS}: scripts/client-test installs what Python has")
-    return subprocess.run([python, "-B", "-c", script, *map(str, arguments)], check=True, capture_output=True, text=True,
-                          env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"}).stdout
+    return run(python, "-B", "-c", script, *arguments, env={"PYTHONPATH": None}).stdout
 
 
 def test_zarr_python_reads_and_writes_the_same(mount, store, tmp_path):

@@ -4,13 +4,13 @@ import errno
 import itertools
 import os
 import random
-import subprocess
 
 import numpy as np
 import pytest
 import zarr
 from compare import same_values
 from conftest import xattr
+from running import run
 from zarr3_stores import named, write_group, write_rectilinear
 
 LITTLE = named("bytes", endian="little")
@@ -87,7 +87,7 @@ def test_views_of_v3_show_a_regular_grid(mount, tmp_path):
 
 def test_only_read(mount, tmp_path):
     write(tmp_path / "s", numbers(10), [[3, 3, 4]], [[3, 3, 4]])
-    before = subprocess.run(["tar", "c", "--sort=name", "s"], cwd=tmp_path, capture_output=True, check=True).stdout
+    before = run("tar", "c", "--sort=name", "s", cwd=tmp_path, text=False).stdout
     m = mount(tmp_path / "s")
     with pytest.raises(OSError) as caught:
         (m.path / "v/0").write_bytes(bytes(16))
@@ -98,7 +98,7 @@ def test_only_read(mount, tmp_path):
             change()
         assert "rectilinear" in xattr(m.path / "v", "_Error") + m.messages()
     m.unmount()
-    assert subprocess.run(["tar", "c", "--sort=name", "s"], cwd=tmp_path, capture_output=True, check=True).stdout == before
+    assert run("tar", "c", "--sort=name", "s", cwd=tmp_path, text=False).stdout == before
 
 
 def test_attributes_can_be_changed(mount, tmp_path):

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import xarray
 import zarr
-from test_zarr_of_others import make_store, run
+from running import codecfs
+from test_zarr_of_others import make_store
 from zarr3_stores import named, write_array, write_group
 
 SHAPE, CHUNKS = (6, 5), (4, 5)
@@ -50,23 +51,23 @@ def test_codecs_without_a_filter_are_left_out_in_hdf5(tmp_path, version):
     source = tmp_path / "first.zarr"
     if version == "zarr3":
         source = tmp_path / "second.zarr"
-        run("convert", "--format", "zarr3", tmp_path / "first.zarr", source)
-    said = run("convert", source, tmp_path / "b.h5")
+        codecfs("convert", "--format", "zarr3", tmp_path / "first.zarr", source)
+    said = codecfs("convert", source, tmp_path / "b.h5").output
     assert "HDF5 has no filter" in said and " variables are stored without codecs" in said, said
     with h5py.File(tmp_path / "b.h5") as f:
         for name, values in wanted.items():
             assert f[name].dtype == values.dtype and (f[name][...] == values).all(), name
         # What HDF5 has of a pipeline is kept.
         assert f["delta"].compression == "gzip" and f["level"].compression == "gzip" and f["level"].compression_opts == 6
-    run("compare", source, tmp_path / "b.h5")
-    run("convert", "--format", version, tmp_path / "b.h5", tmp_path / "c.zarr")
-    run("compare", source, tmp_path / "c.zarr")
+    codecfs("compare", source, tmp_path / "b.h5")
+    codecfs("convert", "--format", version, tmp_path / "b.h5", tmp_path / "c.zarr")
+    codecfs("compare", source, tmp_path / "c.zarr")
 
 
 def test_a_rule_is_no_wish(tmp_path):
     """A codec that HDF5 lacks is refused where a rule names it."""
     chain_store(tmp_path / "a.zarr", {"v": CHAINS["level"]})
-    assert "no filter" in run("convert", "-F", "v,shuffle|lzma", tmp_path / "a.zarr", tmp_path / "b.h5", code=1)
+    assert "no filter" in codecfs("convert", "-F", "v,shuffle|lzma", tmp_path / "a.zarr", tmp_path / "b.h5", code=1).output
     assert not (tmp_path / "b.h5").exists()
 
 
@@ -81,8 +82,8 @@ def test_codecs_in_the_form_of_v3(mount, tmp_path):
     chains["other"] = ("i4", [numcodecs.Delta("u4")], None)
     wanted = chain_store(tmp_path / "a.zarr", chains)
     view = mount(tmp_path / "a.zarr", "ro").path / ".codecfs/view/encoded3"
-    run("convert", "--format", "zarr3", tmp_path / "a.zarr", tmp_path / "b.zarr")
-    run("compare", tmp_path / "a.zarr", tmp_path / "b.zarr")
+    codecfs("convert", "--format", "zarr3", tmp_path / "a.zarr", tmp_path / "b.zarr")
+    codecfs("compare", tmp_path / "a.zarr", tmp_path / "b.zarr")
     for store in view, tmp_path / "b.zarr":
         # The names that zarr-python has.
         assert codecs_of(store / "rounded")[0] == named("numcodecs.bitround", keepbits=6)
@@ -100,7 +101,7 @@ def test_v3_names_of_chunks_and_dimensions_that_hdf5_lacks(tmp_path):
     for name, keys, names in (("dots", named("default", separator="."), None), ("two", named("v2"), ["y", "x"]),
                               ("slashes", named("v2", separator="/"), None), ("half", None, ["y", None])):
         write_array(tmp_path / "a.zarr" / name, values, CHUNKS, [LITTLE, named("gzip", level=1)], "int32", 7, 7, keys, names=names)
-    said = run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    said = codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5").output
     assert "1 variable is stored without names of dimensions, as some have none: /half" in said, said
     with h5py.File(tmp_path / "b.h5") as f:
         for name in ("dots", "two", "slashes", "half"):
@@ -118,11 +119,11 @@ def test_a_fill_text_of_v3_marks_nothing(tmp_path):
     inner = [LITTLE]
     write_array(tmp_path / "a.zarr/shards", np.arange(8, dtype="<i4"), (4,), [named(
         "sharding_indexed", chunk_shape=[2], codecs=inner, index_codecs=[LITTLE, named("crc32c")])], "int32", 0, 0)
-    run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as f:
         assert "_FillValue" not in f["text"].attrs and [t.decode() for t in f["text"][...]] == list(texts)
         assert "_FillValue" in f["other"].attrs and (f["shards"][...] == np.arange(8)).all()
-    run("compare", tmp_path / "a.zarr", tmp_path / "b.h5")
+    codecfs("compare", tmp_path / "a.zarr", tmp_path / "b.h5")
 
 
 LARGE = {"large": 2**70, "negative": -2**64, "list": [1, 2**65], "object": {"a": [2**64, {"b": -2**63 - 1}]}, "most": 2**64 - 1,
@@ -153,13 +154,13 @@ def test_integers_are_never_rounded(mount, tmp_path, form):
     m.unmount()
     wanted = {**LARGE, "new": -2**65 - 1}
     assert shown(source, 3 if form == "zarr3" else 2) == wanted
-    run("convert", source, tmp_path / "b.h5")
+    codecfs("convert", source, tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as f:
         assert f[where].attrs["large"] in ("1180591620717411303424", b"1180591620717411303424") and f[where].attrs["float"] == 1e20
         assert json.loads(f[where].attrs["object"]) == LARGE["object"]
-    run("compare", source, tmp_path / "b.h5")
+    codecfs("compare", source, tmp_path / "b.h5")
     for version, name in ((2, "zarr"), (3, "zarr3")):
-        run("convert", "--format", name, tmp_path / "b.h5", tmp_path / name)
+        codecfs("convert", "--format", name, tmp_path / "b.h5", tmp_path / name)
         back = shown(tmp_path / name, version)
         back.pop("_codecfs_phony_dimensions", None)
         back.pop("_ARRAY_DIMENSIONS", None)
@@ -193,20 +194,20 @@ def test_compare_knows_the_form_of_netcdf(tmp_path):
     """netCDF has neither booleans nor lists of one value, so that a copy in that form differs in the form alone."""
     attributes = {"yes": True, "flags": [True, False], "single": [5], "nothing": "", "word": ["a"]}
     make_store(tmp_path / "a.zarr", {"v": ({}, {**attributes, "_ARRAY_DIMENSIONS": ["x"]}, b"\1\0\0\0" * 4)})
-    run("convert", tmp_path / "a.zarr", tmp_path / "b.nc")
-    run("compare", tmp_path / "a.zarr", tmp_path / "b.nc")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.nc")
+    codecfs("compare", tmp_path / "a.zarr", tmp_path / "b.nc")
     with netCDF4.Dataset(tmp_path / "b.nc") as file:
         assert file["v"].nothing == "" and file["v"].yes == 1
-    run("convert", tmp_path / "b.nc", tmp_path / "c.zarr")
+    codecfs("convert", tmp_path / "b.nc", tmp_path / "c.zarr")
     assert json.loads((tmp_path / "c.zarr/v/.zattrs").read_text())["nothing"] == ""
     for name, value in {"yes": False, "flags": [True, True], "single": [6], "nothing": "a", "word": ["b"]}.items():
         make_store(tmp_path / f"{name}.zarr", {"v": ({}, {**attributes, name: value, "_ARRAY_DIMENSIONS": ["x"]}, b"\1\0\0\0" * 4)})
-        assert name in run("compare", tmp_path / f"{name}.zarr", tmp_path / "b.nc", code=2)
+        assert name in codecfs("compare", tmp_path / f"{name}.zarr", tmp_path / "b.nc", code=2).output
     # In other HDF5 files they are different.
     with h5py.File(tmp_path / "d.h5", "w") as f:
         f["v"] = np.ones(4, "i4")
         f["v"].attrs.update({"yes": 1, "flags": [True, False], "single": [5], "nothing": "", "word": ["a"]})
-    assert "yes" in run("compare", tmp_path / "a.zarr", tmp_path / "d.h5", code=2)
+    assert "yes" in codecfs("compare", tmp_path / "a.zarr", tmp_path / "d.h5", code=2).output
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -232,7 +233,7 @@ def test_booleans_of_netcdf(tmp_path, version, form):
                         attributes={"units": "1"})
     names = ["flag", "set"] + ["none"] * (version == 2)
     made = tmp_path / f"b.{form}"
-    run("convert", *(["--format", "nczarr"] if form == "nczarr" else []), tmp_path / "a.zarr", made)
+    codecfs("convert", *(["--format", "nczarr"] if form == "nczarr" else []), tmp_path / "a.zarr", made)
     path = f"file://{made}#mode=nczarr,file" if form == "nczarr" else made
     with netCDF4.Dataset(path) as file:
         file.set_auto_mask(False)
@@ -246,16 +247,16 @@ def test_booleans_of_netcdf(tmp_path, version, form):
         for name in names:
             assert dataset[name].dtype == bool and dataset[name].attrs["units"] == "1", name
         assert (dataset["flag"].values == values).all() and dataset["set"].values[1].all()
-    run("compare", tmp_path / "a.zarr", made)
+    codecfs("compare", tmp_path / "a.zarr", made)
     chunk = tmp_path / "a.zarr/flag" / ("2.0" if version == 2 else "c/2/0")
     chunk.write_bytes(zlib.compress(b"\1\0") if version == 2 and form == "nc" else b"\1\0")
-    assert "1 element differs" in run("compare", tmp_path / "a.zarr", made, code=2)
+    assert "1 element differs" in codecfs("compare", tmp_path / "a.zarr", made, code=2).output
     # In HDF5 files of other names they stay what h5py takes for booleans, and xarray is told by its attribute.
-    run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as f:
         assert f["set"].dtype == bool and f["set"][1].all() and f["set"].attrs["dtype"] in ("bool", b"bool")
-    run("compare", tmp_path / "a.zarr", tmp_path / "b.h5")
-    run("convert", tmp_path / "b.h5", tmp_path / "back.zarr")
+    codecfs("compare", tmp_path / "a.zarr", tmp_path / "b.h5")
+    codecfs("convert", tmp_path / "b.h5", tmp_path / "back.zarr")
     back = zarr.open_group(str(tmp_path / "back.zarr"), "r")["set"]
     assert back.dtype == bool and "dtype" not in back.attrs and back.attrs["units"] == "1"
 
@@ -283,7 +284,7 @@ def test_zstd_frames_without_their_size(tmp_path, form):
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [6]}}, "chunk_key_encoding": {"name": "default"},
         "codecs": [{"name": "bytes", "configuration": {"endian": "little"}},
                    {"name": "zstd", "configuration": {"level": 3, "checksum": False}}]}))
-    run("convert", "--format", form, store, tmp_path / "b")
+    codecfs("convert", "--format", form, store, tmp_path / "b")
     if form == "zip":
         zipfile.ZipFile(tmp_path / "b").extractall(tmp_path / "c")
         (tmp_path / "b").unlink()
@@ -291,7 +292,7 @@ def test_zstd_frames_without_their_size(tmp_path, form):
     chunks = [(tmp_path / f"b/v/{number}").read_bytes() for number in range(2)]
     assert size_of(chunks[0]) == 24 and chunks[1] == whole
     assert zarr.open_array(str(tmp_path / "b/v"), mode="r")[...].tolist() == values.tolist()
-    run("convert", "--format", "zarr3", store, tmp_path / "d")
+    codecfs("convert", "--format", "zarr3", store, tmp_path / "d")
     assert (tmp_path / "d/v/c/0").read_bytes() == unsized
 
 
@@ -302,7 +303,7 @@ def test_fill_values_come_back_from_v2(tmp_path):
         for name, (dtype, fill) in fills.items():
             f.create_dataset(name, (4, 5), dtype, chunks=(2, 5), fillvalue=fill)[0] = np.zeros(5, dtype)
     for source, target, form in ("a.h5", "b", "zarr3"), ("a.h5", "c", "zarr"), ("c", "d.h5", "hdf5"), ("c", "e", "zarr3"):
-        run("convert", "--format", form, tmp_path / source, tmp_path / target)
+        codecfs("convert", "--format", form, tmp_path / source, tmp_path / target)
     with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "d.h5") as d:
         for name in fills:
             assert a[name].dtype == d[name].dtype and np.array(a[name].fillvalue).tobytes() == np.array(d[name].fillvalue).tobytes()
@@ -314,7 +315,7 @@ def test_fill_values_come_back_from_v2(tmp_path):
     for text in '{"fill": "x"}', '{"fill": {}}', "[", '{"fill": [1, 2]}':
         (tmp_path / "c/f/.zattrs").write_text(json.dumps({"_nc_hdf5_types": text, "_ARRAY_DIMENSIONS": ["y", "x"]}))
         shutil.rmtree(tmp_path / "e")
-        run("convert", "--format", "zarr3", tmp_path / "c", tmp_path / "e")
+        codecfs("convert", "--format", "zarr3", tmp_path / "c", tmp_path / "e")
         described = json.loads((tmp_path / "e/f/zarr.json").read_text())
         assert described["fill_value"] == 0 and described["attributes"] == {"_nc_hdf5_types": text}
 
@@ -322,6 +323,6 @@ def test_fill_values_come_back_from_v2(tmp_path):
 def test_a_boolean_fill_value_that_is_not_that_of_chunks(tmp_path):
     group = zarr.open_group(str(tmp_path / "a.zarr"), "w")
     group.create_dataset("b", data=np.array([True, False, True]), chunks=2, fill_value=False).attrs["_FillValue"] = 1
-    run("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
+    codecfs("convert", tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as f:
         assert f["b"][...].tolist() == [True, False, True] and f["b"].fillvalue == 0 and f["b"].attrs["_FillValue"] == 1

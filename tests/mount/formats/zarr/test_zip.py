@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import struct
-import subprocess
 import threading
 import time
 import zipfile
@@ -18,7 +17,8 @@ import zarr
 
 import zips
 from compare import same_values
-from conftest import CODECFS, DATA, detach, mounted, xattr
+from conftest import DATA, detach, mounted, xattr
+from running import codecfs, run
 from zarr_sources import arrays, attributes, check_array
 
 STORES = sorted(p for p in (DATA / "zarr").iterdir() if not p.name.startswith("damaged") and p.name != "links")
@@ -261,8 +261,8 @@ def test_every_store_is_unchanged_when_it_is_rewritten(tmp_path, way):
         path = zips.pack(store, tmp_path / f"{store.name}.zip", way)
         with mounted(path, tmp_path / "m") as m:
             wanted = chunk_files(m.path)
-        done = subprocess.run([CODECFS, "--compact", path], capture_output=True, text=True)
-        assert done.returncode == 0 and "bytes" in done.stdout, done.stderr
+        done = codecfs("--compact", path)
+        assert "bytes" in done.stdout, done.stderr
         zips.check(path)
         with mounted(path, tmp_path / "m") as m:
             assert chunk_files(m.path) == wanted, store.name
@@ -402,7 +402,7 @@ def test_killed_at_any_time(mount, tmp_path, small):
         time.sleep(0.05 + 0.3 * rng.random())
         m.process.send_signal(signal.SIGKILL)
         stop.set()
-        m.process.wait()
+        m.process.wait(60)
         detach(m.path)
         m.ended = True
         writer.join()
@@ -421,7 +421,7 @@ def test_a_full_disk(mount, tmp_path, small):
     """No room for the new archive: the old one stays whole, the user is told, and may go on when there is room."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk], check=True)
+    run("mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk)
     try:
         path = disk / "s.zip"
         store = zarr.ZipStore(str(path), mode="w")
@@ -445,7 +445,7 @@ def test_a_full_disk(mount, tmp_path, small):
         zips.check(path)
         assert (zips.open_zip(path)["v"][:1 << 17] == 7).all()
     finally:
-        subprocess.run(["umount", "-l", disk], check=True)
+        run("umount", "-l", disk)
 
 
 def test_an_array_as_the_whole_archive(mount, tmp_path):
@@ -480,16 +480,16 @@ def test_create(mount, tmp_path):
 def test_check_recover_and_compact(tmp_path, small):
     path = small("junk")
     for option in ("--check", "--recover"):
-        done = subprocess.run([CODECFS, option, path], capture_output=True, text=True)
-        assert done.returncode == 0 and "old or the new" in done.stdout
+        done = codecfs(option, path)
+        assert "old or the new" in done.stdout
     size = path.stat().st_size
-    done = subprocess.run([CODECFS, "--compact", path], capture_output=True, text=True)
-    assert done.returncode == 0 and path.stat().st_size < size - 10000
+    done = codecfs("--compact", path)
+    assert path.stat().st_size < size - 10000
     zips.check(path)
     assert np.array_equal(zips.open_zip(path)["v"][...], ARRAY)
     content = path.read_bytes()
-    done = subprocess.run([CODECFS, "--compact", path], capture_output=True, text=True)
-    assert done.returncode == 0 and "cannot become smaller" in done.stdout and path.read_bytes() == content
+    done = codecfs("--compact", path)
+    assert "cannot become smaller" in done.stdout and path.read_bytes() == content
 
 
 def test_what_a_kill_left_is_removed(mount, tmp_path, small):
@@ -588,8 +588,8 @@ def test_refused(tmp_path, name):
     entries, more, reason = REFUSED[name]
     path = build(tmp_path / "bad.zip", entries, **more)
     (tmp_path / "m").mkdir()
-    done = subprocess.run([CODECFS, path, tmp_path / "m"], capture_output=True, text=True, timeout=20)
-    assert done.returncode == 32 and reason in done.stderr and "bad.zip" in done.stderr, done.stderr
+    done = codecfs(path, tmp_path / "m", seconds=20, code=32)
+    assert reason in done.stderr and "bad.zip" in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -667,8 +667,8 @@ def test_cut_off(tmp_path, keep):
     path = build(tmp_path / "bad.zip", [*GOOD, entry("v/0", CHUNK)])
     path.write_bytes(path.read_bytes()[:-keep])
     (tmp_path / "m").mkdir()
-    done = subprocess.run([CODECFS, path, tmp_path / "m"], capture_output=True, text=True, timeout=20)
-    assert done.returncode == 32 and "truncated" in done.stderr, done.stderr
+    done = codecfs(path, tmp_path / "m", seconds=20, code=32)
+    assert "truncated" in done.stderr, done.stderr
 
 
 def test_any_byte_changed(tmp_path):
