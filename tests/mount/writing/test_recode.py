@@ -203,11 +203,11 @@ WAYS = {
     "codecs": lambda d: os.setxattr(d, "user._Codecs", b'[{"id": "zstd", "level": 3}]'),
     "file": lambda d: (d / "_Filter").write_text("32015,3\n"),
     "codecs file": lambda d: (d / "_Codecs").write_text('[{"id": "zstd", "level": 3}]'),
-    "shell": lambda d: run("sh", "-c", "echo 32015,3 > _Filter", cwd=d).stdout,
-    "in parts": lambda d: run("sh", "-c", "(printf 32015; printf ,3) > _Filter", cwd=d).stdout,
-    "renamed": lambda d: run("sh", "-c", "echo 32015,3 > new && mv new _Filter", cwd=d).stdout,
-    "sed": lambda d: run("sed", "-i", "s/.*/32015,3/", "_Filter", cwd=d).stdout,
-    "tee": lambda d: run("tee", d / "_Filter", input="32015,3").stdout,
+    "shell": lambda d: run("sh", "-c", "echo 32015,3 > _Filter", cwd=d),
+    "in parts": lambda d: run("sh", "-c", "(printf 32015; printf ,3) > _Filter", cwd=d),
+    "renamed": lambda d: run("sh", "-c", "echo 32015,3 > new && mv new _Filter", cwd=d),
+    "sed": lambda d: run("sed", "-i", "s/.*/32015,3/", "_Filter", cwd=d),
+    "tee": lambda d: run("tee", d / "_Filter", input="32015,3"),
 }
 
 
@@ -567,7 +567,7 @@ def test_a_mount_goes_on_during_a_reencoding(mount, tmp_path, kind, way):
         return subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE)
 
     def at_once(*command):
-        run(*(str(word) for word in command))
+        run(*command)
 
     def progress():
         try:

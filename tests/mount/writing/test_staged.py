@@ -158,10 +158,10 @@ def test_editors_and_copies(m, tmp_path):
     shutil.copytree(m.path / "v", copy)
     for work in (["cp", "-r", copy, m.path / "cp"], ["rsync", "-a", f"{copy}/", m.path / "rsync"],
                  ["rsync", "-a", "--inplace", f"{copy}/", m.path / "inplace"]):
-        done = run(*work)
+        run(*work)
     archive = tmp_path / "a.tar"
     run("tar", "cf", archive, "-C", tmp_path, "copy")
-    done = run("tar", "xf", archive, "-C", m.path, "--no-same-owner", "--no-same-permissions")
+    run("tar", "xf", archive, "-C", m.path, "--no-same-owner", "--no-same-permissions")
     group = zarr.open_group(str(m.path), "r")
     for name in ("cp", "rsync", "inplace", "copy"):
         assert np.array_equal(group[name][...], ARRAY), name
