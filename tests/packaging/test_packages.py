@@ -61,7 +61,8 @@ def test_codecfs_has_what_belongs_to_it(unpacked):
                  *(f"/usr/share/man/man1/{page.name}.gz" for page in (pathlib.Path(__file__).parents[2] / "docs/man").glob("codecfs-*.1")),
                  "/usr/share/bash-completion/completions/codecfs", "/usr/share/zsh/vendor-completions/_codecfs",
                  "/usr/share/doc/codecfs/copyright", "/usr/share/doc/codecfs/changelog.gz",
-                 "/usr/share/doc/codecfs/examples/fstab", "/usr/share/metainfo/invalid.codecfs.codecfs.metainfo.xml"):
+                 "/usr/share/doc/codecfs/examples/fstab", "/usr/share/lintian/overrides/codecfs",
+                 "/usr/share/metainfo/invalid.codecfs.codecfs.metainfo.xml"):
         assert name in names, name
         names.discard(name)
     assert all(name.startswith("/usr/share/doc/codecfs/") for name in names), names
@@ -180,13 +181,13 @@ def test_apt_installs_and_removes_them(packages):
 
 def test_lintian_finds_nothing(packages):
     """No error or warning, but for the one that packaging/lintian-overrides has."""
-    result = run("lintian", "--allow-root", "--fail-on", "error,warning", "--show-overrides", *packages.values())
+    result = run("lintian", "--allow-root", "--fail-on", "error,warning", *packages.values())
     assert not re.search("^[EW]: ", result.stdout, re.MULTILINE), result.stdout
-    assert set(re.findall("^O: .*", result.stdout, re.MULTILINE)) <= {"O: codecfs: embedded-library zlib [usr/bin/codecfs]"}, result.stdout
+    overridden = run("lintian", "--allow-root", "--show-overrides", *packages.values(), code=None).stdout
+    assert set(re.findall("^O: .*", overridden, re.MULTILINE)) <= {"O: codecfs: embedded-library zlib [usr/bin/codecfs]"}, overridden
 
 
 def test_zlib_is_not_in_the_program(packages, unpacked):
     """That lintian's remark on it is overridden hides no copy: each has this name in it."""
     program = unpacked / "codecfs/usr/bin/codecfs"
-    assert b"Mark Adler" not in program.read_bytes() and "[libz.so.1]" in run("readelf", "-d", program).stdout
-    assert re.search("(^|, )zlib1g", control(packages["codecfs"], "Depends"))
+    assert b"Mark Adler" not in program.read_bytes() and re.search("(^|, )libdeflate0", control(packages["codecfs"], "Depends"))

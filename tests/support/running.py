@@ -21,7 +21,7 @@ def run(*command, code=0, seconds=None, env=None, environment=None, text=True, *
     seconds  after these (by default SECONDS), the program is killed, and subprocess.TimeoutExpired is raised
     env      variables beside those of this process; None as value: without that variable
     environment  the variables instead of those of this process
-    text     False: `stdout` and `stderr` are bytes
+    text     False: `stdout` and `stderr` are bytes; otherwise what is not UTF-8 is text with backslashes
     more     of subprocess.run: cwd, input, stdin (by default, there is none) and others
     """
     words = [word if isinstance(word, bytes) else str(word) for word in command]
@@ -29,7 +29,10 @@ def run(*command, code=0, seconds=None, env=None, environment=None, text=True, *
     variables = {name: value for name, value in variables.items() if value is not None}
     if "input" not in more:
         more.setdefault("stdin", subprocess.DEVNULL)
-    done = subprocess.run(words, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}, env=variables, text=text, timeout=seconds or SECONDS)
+    if text:
+        more.update(text=True, errors="backslashreplace")
+    captured = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    done = subprocess.run(words, **{**captured, **more}, env=variables, timeout=seconds or SECONDS)
     if code is not None and done.returncode not in (code if isinstance(code, (tuple, list, set, range)) else (code,)):
         printed = "\n".join(str(part)[-3000:] for part in (done.stdout, done.stderr) if part)
         raise AssertionError(f"{words} ended with {done.returncode}:\n{printed}")
