@@ -48,6 +48,8 @@ install(FILES docs/examples/mnt-era5.mount docs/examples/codecfs@.service docs/e
 configure_file(packaging/changelog ${CMAKE_CURRENT_BINARY_DIR}/changelog @ONLY)
 codecfs_compress(${CMAKE_CURRENT_BINARY_DIR}/changelog ${doc}/codecfs COMPONENT codecfs_debian EXCLUDE_FROM_ALL)
 install(FILES packaging/copyright DESTINATION ${doc}/codecfs COMPONENT codecfs_debian EXCLUDE_FROM_ALL)
+install(FILES packaging/lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME codecfs
+        COMPONENT codecfs_debian EXCLUDE_FROM_ALL)
 install(FILES packaging/copyright ${compressed}/changelog.gz DESTINATION ${doc}/codecfs-plugins
         COMPONENT plugins_debian EXCLUDE_FROM_ALL)
 install(FILES plugins/README.md DESTINATION ${doc}/codecfs-plugins COMPONENT plugins_debian EXCLUDE_FROM_ALL)

@@ -15,12 +15,12 @@ import mmap
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import time
 
 import support  # adds the folder of mounts to the path
 from mounts import Mount, MountError, detach_below, unmount
+from running import run
 from support import Fault
 
 KINDS = ["hdf5", "zarr", "zip"]
@@ -197,9 +197,8 @@ class Recording:
                 history.acknowledge(position)
 
     def run_tool(self, *arguments):
-        done = subprocess.run([self.told.codecfs, *arguments, str(self.source)], capture_output=True, text=True, timeout=120,
-                              env=self.environment())
-        return done.returncode, done.stdout + done.stderr
+        done = run(self.told.codecfs, *arguments, self.source, environment=self.environment(), code=None)
+        return done.returncode, done.output
 
     def check_complete(self):
         """The replay of the whole trace is what lies there: nothing went past the recorder."""
@@ -443,9 +442,8 @@ class Judge:
         self.kind = recording.kind
 
     def tool(self, *arguments):
-        done = subprocess.run([self.told.codecfs, *arguments, str(self.source)], capture_output=True, text=True, timeout=120,
-                              check=False)
-        return done.returncode, done.stdout + done.stderr
+        done = run(self.told.codecfs, *arguments, self.source, code=None)
+        return done.returncode, done.output
 
     def look(self, tree, position, must_open, where):
         shutil.rmtree(self.place, ignore_errors=True)

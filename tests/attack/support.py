@@ -10,10 +10,11 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / name) for name in ("mount", "support")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / name) for name in ("mount/programs", "mount/support", "support")]
 os.umask(0o022)  # codecfs does not load plugins that a group could write to
 
 import known  # noqa: E402
+import running  # noqa: E402
 
 
 class Fault(Exception):
@@ -102,7 +103,7 @@ def in_child(work, seconds):
 def run(*command, seconds=120):
     """(exit code, what it printed) of a program."""
     try:
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=seconds)
+        done = running.run(*command, seconds=seconds, code=None)
     except subprocess.TimeoutExpired:
         raise Fault(f"{' '.join(map(str, command))}: no end after {seconds} s") from None
-    return done.returncode, done.stdout + done.stderr
+    return done.returncode, done.output

@@ -34,6 +34,7 @@ from numcodecs import Zlib
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
 from mounts import Mount, descendants_of_process, detach, is_gone, kill_with_survivors, signal_all, wait_until  # noqa: E402
+from running import run
 
 ROUNDS_OF_A_SOURCE = 20
 FORMATS = [("earliest", "latest"), ("v108", "v108"), ("v110", "latest")]  # superblocks 0, 2, 3
@@ -323,7 +324,7 @@ class Test:
             # A log that was begun right before the kill holds no more than its header.
             log = self.log_of_source()
             if log.exists():
-                checked = subprocess.run([self.codecfs, "--check", str(self.source)], capture_output=True, text=True)
+                checked = run(self.codecfs, "--check", self.source, code=None)
                 if log.stat().st_size > LOG_HEADER or "no changes are pending" not in checked.stdout + checked.stderr:
                     raise Fault("the log is there after the work of the survivor")
             self.compare(read_source(self.source, self.kind), f"the source after kill {round_number} of the daemon alone")
@@ -411,7 +412,7 @@ class Test:
                 process.kill()
                 self.counts["recoveries cut short"] += process.wait() == -signal.SIGKILL
                 wait_until(lambda: all(map(is_gone, descendants)))
-            subprocess.run([self.codecfs, "--recover", str(self.source)], check=True, stdout=self.log, stderr=self.log)
+            run(self.codecfs, "--recover", self.source, stdout=self.log, stderr=self.log)
         else:
             mount = self.mount()
             arrays = read_mount(self.mountpoint)
@@ -443,7 +444,7 @@ class Test:
             self.counts["files moved away from their logs"] += 1
         elif chance < 0.4:
             copy = self.source.parent.with_name(self.source.parent.name + "copy")
-            subprocess.run(["cp", "-a", self.source.parent, copy], check=True)
+            run("cp", "-a", self.source.parent, copy)
             shutil.rmtree(self.source.parent)
             copy.rename(self.source.parent)
             self.counts["files copied with their logs"] += 1

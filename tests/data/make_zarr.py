@@ -407,7 +407,7 @@ def expected(store):
 
 
 def run_netcdf(program, *arguments):
-    done = subprocess.run([program, *arguments], capture_output=True, text=True)
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
         raise RuntimeError(f"{program} {' '.join(arguments)}: {done.stderr or done.returncode}")
 

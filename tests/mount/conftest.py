@@ -14,9 +14,15 @@ import tempfile
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
+TESTS = pathlib.Path(__file__).parents[1]
+PROGRAMS = TESTS / "mount/programs"
+for folder in (TESTS / "mount/support", PROGRAMS, TESTS / "support", TESTS / "object_stores"):
+    sys.path.append(str(folder))
+# What these modules assert is shown as in a test.
+pytest.register_assert_rewrite(*(path.stem for path in (TESTS / "mount/support").glob("*.py")))
 from disks import image, small_disk  # noqa: E402, F401: fixtures
 from mounts import Mount, detach, is_gone, is_mounted, mounted, unmount, wait_until  # noqa: E402, F401: for tests too
+from running import codecfs
 
 os.umask(0o022)  # codecfs does not load plugins that a group could write to
 
@@ -74,6 +80,15 @@ def copy(tmp_path):
         return target
 
     return make
+
+
+def libhdf5_version():
+    """Of codecfs: its text, with the numbers as groups 1 and 2."""
+    return re.search(r"libhdf5 (\d+)\.(\d+)", codecfs("--version").stdout)
+
+
+def any_source():
+    return sorted((DATA / "hdf5").glob("*.nc"))[0]
 
 
 def without_pointers(dumped):

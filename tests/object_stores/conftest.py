@@ -5,6 +5,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
 import servers  # noqa: E402
 from fake_s3 import FakeS3  # noqa: E402
 

@@ -97,7 +97,7 @@ def make_certificate(folder):
     certificate, key = pathlib.Path(folder, "certificate.pem"), pathlib.Path(folder, "key.pem")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
                     "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,DNS:*.localhost,IP:127.0.0.1",
-                    "-keyout", key, "-out", certificate], check=True, capture_output=True)
+                    "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60)
     return certificate, key
 
 

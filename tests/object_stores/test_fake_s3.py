@@ -17,6 +17,7 @@ import xml.etree.ElementTree
 
 import pytest
 from fake_s3 import Client, FakeS3, make_certificate
+from running import run
 
 HERE = pathlib.Path(__file__).parent
 DATA = bytes(range(256)) * 64
@@ -193,11 +194,11 @@ def test_the_same_object_by_plain_http(s3):
 @pytest.mark.skipif(not shutil.which("curl"), reason="no curl")
 def test_curl(s3, tmp_path):
     s3.put("data", "f", DATA)
-    done = subprocess.run(["curl", "-sSL", "-r", "100-199", f"{s3.endpoint}/_files-redirect/data/f"], capture_output=True, timeout=20)
+    done = run("curl", "-sSL", "-r", "100-199", f"{s3.endpoint}/_files-redirect/data/f", seconds=20, code=None, text=False)
     assert (done.returncode, done.stdout) == (0, DATA[100:200])
     s3.set(auth=False)
     (tmp_path / "upload").write_bytes(DATA * 200)  # beyond 1 MiB curl asks for 100 Continue
-    subprocess.run(["curl", "-sSf", "-T", tmp_path / "upload", f"{s3.endpoint}/data/up"], check=True, timeout=20)
+    run("curl", "-sSf", "-T", tmp_path / "upload", f"{s3.endpoint}/data/up", seconds=20)
     assert ask(s3, "/data/up").body == DATA * 200
 
 
@@ -207,8 +208,8 @@ def test_https(tmp_path):
     with FakeS3(certificate=certificate, key=key) as s3:
         s3.put("data", "f", DATA)
         url = f"{s3.endpoint}/_files/data/f"
-        assert subprocess.run(["curl", "-sS", "--cacert", certificate, url], capture_output=True, timeout=20).stdout == DATA
-        assert subprocess.run(["curl", "-sS", url], capture_output=True, timeout=20).returncode == 60
+        assert run("curl", "-sS", "--cacert", certificate, url, seconds=20, code=None, text=False).stdout == DATA
+        run("curl", "-sS", url, seconds=20, code=60)
 
 
 def test_requests_are_counted_exactly(s3):

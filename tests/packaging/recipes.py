@@ -184,7 +184,7 @@ def cmake_arguments(manager, prefix, tmp_path):
         shim.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
         shim.chmod(0o755)
         words = subprocess.run(["bash", PACKAGING / "conda/build.sh"], env={"PATH": f"{shim.parent}:/usr/bin:/bin", "PREFIX": prefix}, check=True,
-                               capture_output=True, text=True).stdout.split("\n")
+                               capture_output=True, text=True, timeout=60).stdout.split("\n")
     elif manager == "homebrew":
         words = re.search(r"args = %W\[([^\]]*)\]", text)[1].replace("#{lib}", f"{prefix}/lib").split()
     elif manager == "nix":

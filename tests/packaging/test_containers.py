@@ -3,9 +3,9 @@ with the tarball of scripts/make-portable."""
 import os
 import pathlib
 import shutil
-import subprocess
 
 import pytest
+from running import run
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 BUILD = pathlib.Path(os.environ["CODECFS_BUILD"])
@@ -17,20 +17,14 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give o
 OPEN_DEVICE = 'mount -t tmpfs tmpfs /mnt && mknod -m 666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse && exec "$@"'
 
 
-def run(*words, **kwargs):
-    result = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600, **kwargs)
-    assert result.returncode == 0, (words, result.stdout[-3000:], result.stderr[-3000:])
-    return result.stdout
-
-
 def with_device(*words, **kwargs):
-    return run("unshare", "--mount", "sh", "-c", OPEN_DEVICE, "sh", *words, **kwargs)
+    return run("unshare", "--mount", "sh", "-c", OPEN_DEVICE, "sh", *words, **kwargs).stdout
 
 
 @pytest.fixture
 def place(tmp_path):
     """A directory of the user nobody, with sample.nc and the program."""
-    made = pathlib.Path(run("mktemp", "-d", "/tmp/codecfs-containers-XXXXXX").strip())
+    made = pathlib.Path(run("mktemp", "-d", "/tmp/codecfs-containers-XXXXXX").stdout.strip())
     run("ncgen", "-4", "-o", made / "sample.nc", REPOSITORY / "tests/data/sample.cdl")
     shutil.copy(BUILD / "src/codecfs", made)
     (made / "mnt").mkdir()
@@ -42,7 +36,7 @@ def place(tmp_path):
 
 def test_a_user_namespace(place):
     as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    if subprocess.run([*as_nobody, "unshare", "-Urm", "true"]).returncode != 0:
+    if run(*as_nobody, "unshare", "-Urm", "true", code=None).returncode != 0:
         pytest.skip("no user namespaces")
     tools = place / "tools"  # all but fusermount3
     tools.mkdir()
@@ -55,7 +49,7 @@ def test_a_user_namespace(place):
         ./codecfs unmount mnt
         ! ls mnt/temperature""", cwd=place)
     assert "temperature" in said
-    assert 'temperature:units = "kelvin"' in run("ncdump", "-h", place / "sample.nc")
+    assert 'temperature:units = "kelvin"' in run("ncdump", "-h", place / "sample.nc").stdout
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +71,8 @@ def podman(tmp_path_factory):
     stages = (REPOSITORY / "packaging/container/Dockerfile").read_text().split("FROM ${BASE}")
     assert len(stages) == 3
     (context / "Dockerfile").write_text("ARG BASE\nFROM scratch AS build\nCOPY made /made\nFROM ${BASE}" + stages[2])
-    build = subprocess.run([*map(str, command), "build", *limits, "--network", "host", "--build-arg", "BASE=localhost/debian:12", "-t",
-                            "localhost/codecfs", str(context)], capture_output=True, text=True, timeout=600)
+    build = run(*command, "build", *limits, "--network", "host", "--build-arg", "BASE=localhost/debian:12", "-t", "localhost/codecfs",
+                context, seconds=600, code=None)
     if build.returncode != 0:
         pytest.skip(f"podman cannot build here: {build.stderr[-500:]}")
     yield [*command, "run", "--rm", "--network", "none", *limits]
@@ -86,9 +80,9 @@ def podman(tmp_path_factory):
 
 
 def test_the_image_runs_commands_as_a_user(podman, place):
-    said = run(*podman, "-v", f"{place}:/data:ro", "localhost/codecfs", "info", "/data/sample.nc")
+    said = run(*podman, "-v", f"{place}:/data:ro", "localhost/codecfs", "info", "/data/sample.nc").stdout
     assert "temperature" in said
-    assert run(*podman, "--entrypoint", "id", "localhost/codecfs", "-u") == "1000\n"
+    assert run(*podman, "--entrypoint", "id", "localhost/codecfs", "-u").stdout == "1000\n"
 
 
 @pytest.mark.parametrize("user", ["1000", "0"])
@@ -100,6 +94,5 @@ def test_the_image_mounts(podman, place, user):
 
 
 def test_without_the_device_the_message_says_so(podman, place):
-    result = subprocess.run([*map(str, podman), "-v", f"{place}:/data:ro", "localhost/codecfs", "-o", "ro,mkdir", "/data/sample.nc", "m"],
-                            capture_output=True, text=True, timeout=100)
+    result = run(*podman, "-v", f"{place}:/data:ro", "localhost/codecfs", "-o", "ro,mkdir", "/data/sample.nc", "m", seconds=100, code=None)
     assert result.returncode != 0 and "--device /dev/fuse" in result.stderr, result.stderr

@@ -4,21 +4,15 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import tempfile
 
 import pytest
 
 import recipes
 from recipes import FILES, MANAGERS, NAMES, PACKAGING, SOURCES
+from running import run
 
 BUILD = pathlib.Path(os.environ["CODECFS_BUILD"])
-
-
-def run(*words, code=0, **kwargs):
-    result = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=300, **kwargs)
-    assert result.returncode == code, (words, result.stdout[-2000:], result.stderr[-2000:])
-    return result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("manager", MANAGERS)
@@ -77,36 +71,34 @@ def test_none_has_a_release_that_does_not_exist():
         assert not re.search(r"\b(https?|ftp|git)://|github\.com|[0-9a-f]{32}|sha256-|sha512", text), path
 
 
-@pytest.mark.skipif(subprocess.run("git rev-parse HEAD", shell=True, cwd=SOURCES, capture_output=True).returncode != 0, reason="no git checkout")
+@pytest.mark.skipif(run("git", "rev-parse", "HEAD", cwd=SOURCES, code=None).returncode != 0, reason="no git checkout")
 def test_the_formula_is_of_an_archive_that_exists(tmp_path):
     run(PACKAGING / "source-archive", tmp_path)
     archive = next(tmp_path.glob("codecfs-*.tar.gz"))
     before = archive.read_bytes()
-    printed = run(PACKAGING / "source-archive", tmp_path)
+    printed = run(PACKAGING / "source-archive", tmp_path).output
     sha256 = hashlib.sha256(before).hexdigest()
     assert archive.read_bytes() == before and printed.split()[0] == sha256
     version = archive.name[len("codecfs-"):-len(".tar.gz")]
-    assert version == recipes.project_version(run("git", "show", "HEAD:CMakeLists.txt", cwd=SOURCES))
+    assert version == recipes.project_version(run("git", "show", "HEAD:CMakeLists.txt", cwd=SOURCES).output)
 
     make = PACKAGING / "homebrew/make-formula"
-    formula = run(make, archive)
+    formula = run(make, archive).output
     assert f'  url "file://{archive}"\n  version "{version}"\n  sha256 "{sha256}"\n' in formula
     assert "@HOMEPAGE@" not in formula and "homepage" not in formula and re.search("@[A-Z]", formula) is None
-    formula = run(make, "--url", "https://example.org/a.tar.gz?x=1&y=2", "--homepage", "https://example.org/", archive)
+    formula = run(make, "--url", "https://example.org/a.tar.gz?x=1&y=2", "--homepage", "https://example.org/", archive).output
     assert '  homepage "https://example.org/"\n  url "https://example.org/a.tar.gz?x=1&y=2"\n' in formula
     assert recipes.disagreements("homebrew", formula, recipes.cmake_text()) == []
-    if shutil.which("ruby"):
-        (tmp_path / "codecfs.rb").write_text(formula)
-        assert "Syntax OK" in run("ruby", "-c", tmp_path / "codecfs.rb")
+    (tmp_path / "codecfs.rb").write_text(formula)
+    assert "Syntax OK" in run("ruby", "-c", tmp_path / "codecfs.rb").output
 
-    assert "No such file" in run(make, tmp_path / "none.tar.gz", code=1)
-    assert "character" in run(make, "--url", 'https://example.org/"', archive, code=2)
+    assert "No such file" in run(make, tmp_path / "none.tar.gz", code=1).output
+    assert "character" in run(make, "--url", 'https://example.org/"', archive, code=2).output
     (tmp_path / "other").mkdir()
     run("tar", "-czf", tmp_path / "other.tar.gz", "-C", tmp_path, "other")
-    assert "not an archive of codecfs's sources" in run(make, tmp_path / "other.tar.gz", code=1)
+    assert "not an archive of codecfs's sources" in run(make, tmp_path / "other.tar.gz", code=1).output
 
 
-@pytest.mark.skipif(shutil.which("nix-instantiate") is None, reason="no nix-instantiate")
 def test_nix_takes_the_expression(tmp_path):
     names = " ".join(f'"{name}"' for name in recipes.nix_dependencies(FILES["nix"].read_text()))
     stand_in = f"""let
@@ -121,12 +113,12 @@ def test_nix_takes_the_expression(tmp_path):
                    "NIX_LOG_DIR": str(tmp_path / "log"), "NIX_CONF_DIR": str(tmp_path), "HOME": str(tmp_path)}
     # Its warnings are around what it prints.
     version = recipes.project_version((SOURCES / "CMakeLists.txt").read_text())
-    assert f'"codecfs {version} {tmp_path}/store/' in run("nix-instantiate", "--eval", "--expr", stand_in, env=environment)
+    assert f'"codecfs {version} {tmp_path}/store/' in run("nix-instantiate", "--eval", "--expr", stand_in, env=environment).output
 
 
 def configure(tree, *arguments):
     run("cmake", "-S", SOURCES, "-B", tree, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", *arguments,
-        env={name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"})
+        env={"HDF5_PLUGIN_PATH": None})
 
 
 def install(tmp_path, *arguments):
@@ -138,7 +130,7 @@ def install(tmp_path, *arguments):
     (tree / "plugins/lib").mkdir(exist_ok=True)
     for plugin in (BUILD / "plugins/lib").glob("*.so"):
         shutil.copy2(plugin, tree / "plugins/lib")
-    run("cmake", "--install", tree, env={**os.environ, "DESTDIR": str(tmp_path / "root")})
+    run("cmake", "--install", tree, env={"DESTDIR": str(tmp_path / "root")})
     return tmp_path / "root"
 
 
@@ -155,7 +147,7 @@ def test_what_it_installs_stays_in_its_prefix_and_works(manager, tmp_path):
     assert os.readlink(place / "sbin/mount.codecfs") == "../bin/codecfs" and (place / "sbin/mount.codecfs").exists()
     assert f"CODECFS_PLUGIN_DIR:INTERNAL={prefix}/lib/hdf5/plugin\n" in (tmp_path / "tree/CMakeCache.txt").read_text()
     can_mount = ["--mount"] if os.access("/dev/fuse", os.W_OK) and shutil.which("fusermount3") else []
-    assert "smoke-test: passed" in run(PACKAGING / "smoke-test", *can_mount, place)
+    assert "smoke-test: passed" in run(PACKAGING / "smoke-test", *can_mount, place).output
 
 
 def test_by_default_the_helpers_are_where_mount_looks(tmp_path):
@@ -198,8 +190,8 @@ def test_a_shorter_prefix_can_be_written_into_the_program(tmp_path):
         environment = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
         # Without what is built in, the codec can only come from a plugin.
         words = ("convert", "--format", "hdf5", "-O", "builtin=off", "-F", "/x,32015,3", tmp_path / "in.zarr")
-        run(moved, *words, tmp_path / "moved.h5", env=environment)
-        assert "zstd" in run(moved, "info", tmp_path / "moved.h5")
+        run(moved, *words, tmp_path / "moved.h5", environment=environment)
+        assert "zstd" in run(moved, "info", tmp_path / "moved.h5").output
         shutil.rmtree(place)
         run(moved, *words, tmp_path / "none.h5", env={**environment, "HDF5_PLUGIN_PATH": ""}, code=1)
         pathlib.Path(place).mkdir()
@@ -207,8 +199,8 @@ def test_a_shorter_prefix_can_be_written_into_the_program(tmp_path):
 
 def test_the_smoke_test_can_fail(tmp_path):
     (tmp_path / "bin").mkdir()
-    assert "not found" in run(PACKAGING / "smoke-test", tmp_path, code=127)
+    assert "not found" in run(PACKAGING / "smoke-test", tmp_path, code=127).output
     program = tmp_path / "bin/codecfs"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    assert "passed" not in run(PACKAGING / "smoke-test", tmp_path, code=1)
+    assert "passed" not in run(PACKAGING / "smoke-test", tmp_path, code=1).output

@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 
@@ -15,16 +14,11 @@ import zarr
 REPOSITORY = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests/object_stores"))
 from fake_s3 import FakeS3, make_certificate  # noqa: E402
+from running import run
 
 TARBALLS = sorted((REPOSITORY / "build/portable").glob("codecfs-*-linux-*.tar.gz"))
 HERE = [path for path in TARBALLS if path.name.endswith(f"-{os.uname().machine}.tar.gz")]
 pytestmark = pytest.mark.skipif(not TARBALLS, reason="no tarball: scripts/make-portable makes it")
-
-
-def run(*words, **kwargs):
-    result = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600, **kwargs)
-    assert result.returncode == 0, (words, result.stdout[-3000:], result.stderr[-3000:])
-    return result.stdout
 
 
 @pytest.fixture(scope="module", params=TARBALLS, ids=lambda path: path.name)
@@ -57,7 +51,7 @@ def libraries(place):
 def test_the_list_of_libraries_is_true(program, unpacked):
     """The versions that the program itself tells are those of the list."""
     versions = {component["name"]: component["version"] for component in libraries(unpacked)}
-    said = run(program, "--version")
+    said = run(program, "--version").stdout
     for name, library in (("libfuse", "libfuse3-dev"), ("libhdf5", "libhdf5-dev"), ("libdeflate", "libdeflate-dev"), ("bzip2", "bzip2"),
                           ("blosc", "c-blosc"), ("lz4", "liblz4-dev"), ("zstd", "libzstd-dev"), ("liblzma", "liblzma-dev"), ("zfp", "zfp")):
         version = re.search(rf"\b{name} ([0-9.]+)", said)[1]
@@ -94,7 +88,7 @@ def test_it_has_all_formats_and_codecs_of_an_ordinary_build(program, tmp_path):
     run("ncgen", "-4", "-o", sample, REPOSITORY / "tests/data/sample.cdl")
     tables = [filters_of(one, sample, tmp_path / "mnt") for one in (ordinary, program)]
     assert "zfpy" in tables[0] and tables[0] == tables[1]
-    assert run(ordinary, "--help") == run(program, "--help")
+    assert run(ordinary, "--help").stdout == run(program, "--help").stdout
     for number, rule in enumerate(FILTERS):
         for name in "out.h5", "out.zarr", "out.zip":
             place = tmp_path / f"{number}{name}"
@@ -117,8 +111,8 @@ def test_https_takes_the_certificates_that_the_environment_names(program, tmp_pa
         words = [program, "info", "-O", "retry=1", *endpoint, place]
         usual = {name: value for name, value in os.environ.items() if name not in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
         keys = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_REGION": "us-east-1"}
-        assert "temperature" in run(*words, env={**usual, **keys, "SSL_CERT_FILE": str(certificate)})
-        refused = subprocess.run(words, capture_output=True, text=True, timeout=60, env={**usual, **keys})
+        assert "temperature" in run(*words, environment={**usual, **keys, "SSL_CERT_FILE": str(certificate)}).stdout
+        refused = run(*words, environment={**usual, **keys}, code=None)
         assert refused.returncode != 0 and "certificate" in refused.stderr, refused.stderr
 
 
@@ -173,7 +167,7 @@ def test_other_programs_take_its_plugins(program, unpacked, tmp_path):
             loaded = set(re.findall(r"/\\S*libcodecfs\\S*", open("/proc/self/maps").read()))
             assert loaded and all(name.startswith({str(unpacked)!r}) for name in loaded), loaded
         """, env=environment)
-        assert "(9990): 9990, 9991" in run("h5dump", "-d", "v", "-s", "9990", "-c", "2", path, env=environment)
+        assert "(9990): 9990, 9991" in run("h5dump", "-d", "v", "-s", "9990", "-c", "2", path, env=environment).stdout
 
 
 def test_the_licenses_of_what_is_linked_in_are_in_it(unpacked):
@@ -185,7 +179,7 @@ def test_the_licenses_of_what_is_linked_in_are_in_it(unpacked):
 
 def test_plugins_show_only_their_interface(unpacked):
     for plugin in (unpacked / "lib/codecfs").glob("*.so"):
-        symbols = {line.split()[-1] for line in run("nm", "-D", "--defined-only", plugin).splitlines()}
+        symbols = {line.split()[-1] for line in run("nm", "-D", "--defined-only", plugin).stdout.splitlines()}
         assert symbols <= {"H5PLget_plugin_type", "H5PLget_plugin_info", "NCZ_get_codec_info", "NCZ_codec_info_defaults",
                            "codecfs_plugin_is_reentrant"}, (plugin, symbols)
 
@@ -203,7 +197,7 @@ def test_it_works_in_another_root(tmp_path, name, variable, maker):
     with h5py.File(sample) as file:
         first = file["temperature"]
         (tmp_path / "chunk").write_bytes(first[tuple(slice(0, length) for length in first.chunks)].tobytes())
-    said = run(pathlib.Path(__file__).parent / "try-tarball", root, HERE[-1], sample, tmp_path / "chunk")
+    said = run(pathlib.Path(__file__).parent / "try-tarball", root, HERE[-1], sample, tmp_path / "chunk").stdout
     assert said.endswith("the tarball works\n"), said
     if name.startswith("glibc-"):
         assert f"version {name.removeprefix('glibc-')}." in said, said
@@ -226,8 +220,8 @@ def test_the_tarball_of_another_architecture_under_qemu(unpacked, tmp_path):
     (tmp_path / "prefix/lib").symlink_to(libraries / "lib")
     there = [qemu, "-L", tmp_path / "prefix", unpacked / "bin/codecfs"]
     sample = sample_source(here, tmp_path, "sample.nc")
-    assert run(*there, "--version").splitlines()[:4] == run(here, "--version").splitlines()[:4]  # qemu-user has no seccomp
-    assert run(*there, "info", sample) == run(here, "info", sample)
+    assert run(*there, "--version").stdout.splitlines()[:4] == run(here, "--version").stdout.splitlines()[:4]  # qemu-user has no seccomp
+    assert run(*there, "info", sample).stdout == run(here, "info", sample).stdout
     for number, rule in enumerate(FILTERS):
         for name in ["out.h5"] if rule == "lzf" else ["out.h5", "out.zarr"]:
             pair = tmp_path / f"there{number}{name}", tmp_path / f"here{number}{name}"

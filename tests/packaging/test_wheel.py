@@ -3,22 +3,16 @@ import errno
 import os
 import pathlib
 import shutil
-import subprocess
 import zipfile
 
 import pytest
+from running import run
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 WHEELS = sorted((REPOSITORY / "build/wheel").glob(f"codecfs-*_{os.uname().machine}.whl"))
 pytestmark = pytest.mark.skipif(not WHEELS, reason="no wheel: scripts/make-wheel makes it")
 # Others that are asked for: CODECFS_PYTHONS="/opt/python3.10/bin/python3 ..."
 PYTHONS = list(dict.fromkeys(["/usr/bin/python3", *os.environ.get("CODECFS_PYTHONS", "").split()]))
-
-
-def run(*words, **kwargs):
-    result = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600, **kwargs)
-    assert result.returncode == 0, (words, result.stdout[-3000:], result.stderr[-3000:])
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +27,12 @@ def python(request, tmp_path_factory):
     """The Python of a venv with the wheel, h5py and zarr."""
     if shutil.which(request.param) is None:
         pytest.skip(f"no {request.param}")
-    if subprocess.run([request.param, "-c", "import ensurepip"], capture_output=True).returncode != 0:
+    if run(request.param, "-c", "import ensurepip", code=None).returncode != 0:
         pytest.skip(f"{request.param} makes no venvs with pip (package python3-venv)")
     place = tmp_path_factory.mktemp("venv")
     run(request.param, "-m", "venv", place / "v")
     run(place / "v/bin/pip", "install", "-q", WHEELS[-1])
-    others = subprocess.run([place / "v/bin/pip", "install", "-q", "h5py", "zarr", "mypy"], capture_output=True, text=True)
+    others = run(place / "v/bin/pip", "install", "-q", "h5py", "zarr", "mypy", code=None)
     if others.returncode != 0:
         pytest.skip(f"h5py, zarr and mypy cannot be had: {others.stderr[-300:]}")
     return place / "v/bin/python"
@@ -46,7 +40,7 @@ def python(request, tmp_path_factory):
 
 def try_out(python, text, **kwargs):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("CODECFS", "HDF5_PLUGIN", "PYTHON"))}
-    return run(python, "-c", text, env=environment, **kwargs)
+    return run(python, "-c", text, environment=environment, **kwargs).stdout
 
 
 def test_what_is_in_it():
@@ -69,15 +63,15 @@ def test_its_tag_is_what_its_files_need(tmp_path):
 
 
 def test_the_command_is_on_the_path(python, sample):
-    assert "temperature" in run(python.parent / "codecfs", "info", sample)
-    assert run(python.parent / "codecfs", "--version") == run(python, "-m", "codecfs", "--version")
-    result = subprocess.run([python.parent / "codecfs", "info", "/nonexistent.nc"], capture_output=True, text=True)
+    assert "temperature" in run(python.parent / "codecfs", "info", sample).stdout
+    assert run(python.parent / "codecfs", "--version").stdout == run(python, "-m", "codecfs", "--version").stdout
+    result = run(python.parent / "codecfs", "info", "/nonexistent.nc", code=None)
     assert result.returncode != 0 and "/nonexistent.nc" in result.stderr
 
 
 def test_info(python, sample):
     text = "import codecfs, sys; print([v['path'] for v in codecfs.info(sys.argv[1])['variables']], codecfs.version())"
-    assert "'/temperature'" in run(python, "-c", text, sample)
+    assert "'/temperature'" in run(python, "-c", text, sample).stdout
 
 
 def test_a_mount_and_its_end(python, sample, tmp_path):
@@ -211,5 +205,5 @@ def bare_root():
 
 
 def test_a_bare_debian_without_a_compiler(bare_root, sample):
-    said = run(pathlib.Path(__file__).parent / "try-wheel", bare_root, WHEELS[-1], sample)
+    said = run(pathlib.Path(__file__).parent / "try-wheel", bare_root, WHEELS[-1], sample).stdout
     assert said.endswith("the wheel works\n"), said

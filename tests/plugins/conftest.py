@@ -1,7 +1,6 @@
 """Every test here sees our plugins and no others: HDF5 reads the path once, so it is set before h5py is imported."""
 import glob
 import os
-import subprocess
 import sys
 
 PLUGINS = os.environ["CODECFS_PLUGINS"]
@@ -9,19 +8,6 @@ os.environ["HDF5_PLUGIN_PATH"] = PLUGINS
 sys.path[:0] = [os.path.dirname(__file__), os.path.join(os.path.dirname(os.path.dirname(__file__)), "support")]
 
 import pytest
-
-
-@pytest.fixture
-def run():
-    """run(program, ..., plugins=directory) returns its standard output, and fails the test with both outputs."""
-
-    def call(*command, plugins=PLUGINS):
-        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120,
-                              env=dict(os.environ, HDF5_PLUGIN_PATH=str(plugins)))
-        assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-    return call
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """The codec halves: JSON to parameters and back, bad JSON, and what modify_parameters makes of a variable."""
 import ctypes
 import json
-import subprocess
 
 import numcodecs
 import pytest
 
 from plugin_abi import codecs
+from running import run
 
 CODECS = codecs()
 INVALID, NOT_BUILT, FILTER_ERROR = -36, -128, -132
@@ -182,7 +182,7 @@ def test_modify_without_netcdf():
                " c['blosc'].modify([]), c['szip'].modify([32, 16]))")
     import os
     import sys
-    done = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True, cwd=os.path.dirname(__file__))
+    done = run(sys.executable, "-B", "-c", program, cwd=os.path.dirname(__file__), code=None)
     assert done.stdout.strip() == (f"({NOT_BUILT}, [], [99]) (0, [4], [4]) ({NOT_BUILT}, [], [99]) "
                                    f"({NOT_BUILT}, [32, 16], [99])"), done.stderr
 
@@ -191,7 +191,7 @@ def test_modify_without_netcdf():
 def variable(tmp_path_factory):
     folder = tmp_path_factory.mktemp("netcdf")
     (folder / "netcdf.c").write_text(NETCDF)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "libfake.so", folder / "netcdf.c"], check=True)
+    run("cc", "-shared", "-fPIC", "-o", folder / "libfake.so", folder / "netcdf.c")
     library = ctypes.CDLL(str(folder / "libfake.so"), mode=ctypes.RTLD_GLOBAL)
 
     def describe(type_size, lengths, chunks, big=False, failing=0):

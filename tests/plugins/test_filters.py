@@ -12,6 +12,7 @@ import numpy
 import pytest
 
 from plugin_abi import OPTIONAL, SKIP_CHECKSUM, Filter, libc, load
+from running import run
 
 IDS = {"bzip2": 307, "zstd": 32015, "blosc": 32001, "lz4": 32004, "deflate": 1, "shuffle": 2, "fletcher32": 3, "szip": 4}
 PARAMETERS = {"bzip2": (9,), "zstd": (3,), "blosc": (2, 2, 4, 4000, 5, 1, 1), "lz4": (700,), "deflate": (6,),
@@ -230,11 +231,8 @@ def test_szip_as_hdf5(tmp_path, dtype, method, shape):
 
 
 def test_only_the_interface_is_exported():
-    import subprocess
-
     for name in [*IDS, "defaults"]:
-        lines = subprocess.run(["nm", "-D", "--defined-only", load(name)._name], capture_output=True, text=True,
-                               check=True).stdout.splitlines()
+        lines = run("nm", "-D", "--defined-only", load(name)._name).stdout.splitlines()
         assert {line.split()[-1] for line in lines} <= {"H5PLget_plugin_type", "H5PLget_plugin_info",
                                                         "NCZ_get_codec_info", "NCZ_codec_info_defaults",
                                                         "codecfs_plugin_is_reentrant"}

@@ -5,6 +5,7 @@ import h5py
 import numcodecs
 import numpy
 import pytest
+from running import run
 
 # id, parameters: every plugin with none, and with its usual ones
 BLOSC = [(32001, (0, 0, 0, 0, level, shuffle, compressor))
@@ -139,22 +140,22 @@ with h5py.File(sys.argv[1]) as old, h5py.File(sys.argv[2], "w") as new:
 
 
 @pytest.mark.parametrize("filter_id, options", [(307, (9,)), (307, (1,)), (32004, ()), (32004, (1000,)), *BLOSC])
-def test_files_of_debians_plugins(tmp_path, run, debian_plugins, filter_id, options):
+def test_files_of_debians_plugins(tmp_path, debian_plugins, filter_id, options):
     """What Debian's plugin writes ours reads, and the other way round. Another process has the other plugins."""
     for data in arrays():
         with h5py.File(tmp_path / "plain.h5", "w") as file:
             file.create_dataset("x", data=data, chunks=(25, 40))
         run(sys.executable, "-c", COPY, tmp_path / "plain.h5", tmp_path / "theirs.h5", filter_id, *options,
-            plugins=debian_plugins)
+            env={"HDF5_PLUGIN_PATH": debian_plugins})
         assert same(read(tmp_path / "theirs.h5"), data)
         write(tmp_path / "ours.h5", data, (25, 40), filter_id, options)
-        run(sys.executable, "-c", PLAIN, tmp_path / "ours.h5", tmp_path / "back.h5", plugins=debian_plugins)
+        run(sys.executable, "-c", PLAIN, tmp_path / "ours.h5", tmp_path / "back.h5", env={"HDF5_PLUGIN_PATH": debian_plugins})
         assert same(read(tmp_path / "back.h5"), data)
 
 
 @pytest.mark.parametrize("filter_id, options", [(307, (9,)), (32015, (5,)), (32004, (0,)), (32001, (0, 0, 0, 0, 5, 1, 1))])
 class TestTools:
-    def test_h5repack_and_h5dump(self, tmp_path, run, filter_id, options):
+    def test_h5repack_and_h5dump(self, tmp_path, filter_id, options):
         data = numpy.arange(6000, dtype="i4").reshape(60, 100)
         with h5py.File(tmp_path / "plain.h5", "w") as file:
             file["x"] = data
@@ -165,13 +166,13 @@ class TestTools:
         assert same(read(tmp_path / "packed.h5"), data)
 
         def dump(path):
-            return run("h5dump", "-y", "-d", "x", path).split("DATA {")[1]
+            return run("h5dump", "-y", "-d", "x", path).stdout.split("DATA {")[1]
 
         assert dump(tmp_path / "packed.h5") == dump(tmp_path / "plain.h5")
         assert "5998, 5999" in dump(tmp_path / "packed.h5")
-        assert f"FILTER_ID {filter_id}" in run("h5dump", "-p", "-H", tmp_path / "packed.h5")
+        assert f"FILTER_ID {filter_id}" in run("h5dump", "-p", "-H", tmp_path / "packed.h5").stdout
 
-    def test_nccopy_and_ncdump(self, tmp_path, run, filter_id, options):
+    def test_nccopy_and_ncdump(self, tmp_path, filter_id, options):
         values = ", ".join(str(i * 0.5) for i in range(1200))
         (tmp_path / "a.cdl").write_text(
             "netcdf a { dimensions: y = 30; x = 40; variables: double v(y, x); short w(x); data: "
@@ -183,5 +184,5 @@ class TestTools:
             for name in "vw":
                 assert file[name].id.get_create_plist().get_filter(0)[0] == filter_id
                 assert file[name].id.get_chunk_info(0).filter_mask == 0 or name == "w"
-        assert f'"{filter_id},' in run("ncdump", "-h", "-s", tmp_path / "b.nc")
-        assert run("ncdump", "-n", "a", tmp_path / "b.nc") == run("ncdump", "-n", "a", tmp_path / "a.nc")
+        assert f'"{filter_id},' in run("ncdump", "-h", "-s", tmp_path / "b.nc").stdout
+        assert run("ncdump", "-n", "a", tmp_path / "b.nc").stdout == run("ncdump", "-n", "a", tmp_path / "a.nc").stdout

@@ -1,8 +1,8 @@
 """PLUGIN_INSTALL_DIR means what netCDF's build option of that name means."""
 import os
-import subprocess
 
 import pytest
+from running import run
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -25,8 +25,7 @@ def test_where_plugins_go(tmp_path, option, path, expected):
         "cmake_minimum_required(VERSION 3.25)\nproject(plugins_only C CXX)\nset(CMAKE_CXX_STANDARD 23)\n"
         f"include({ROOT}/cmake/dependencies.cmake)\nadd_subdirectory({ROOT}/plugins plugins)\n")
     options = [] if option is None else [f"-DPLUGIN_INSTALL_DIR={option}"]
-    subprocess.run([os.environ.get("CMAKE_COMMAND", "cmake"), "-S", tmp_path, "-B", tmp_path / "build", *options],
-                   check=True, env=environment, capture_output=True, text=True)
+    run(os.environ.get("CMAKE_COMMAND", "cmake"), "-S", tmp_path, "-B", tmp_path / "build", *options, environment=environment)
     with open(tmp_path / "build/plugins/cmake_install.cmake") as file:
         script = file.read()
     if expected is None:

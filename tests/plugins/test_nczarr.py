@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from running import run
 from venvs import python_of
 
 PROGRAM = '''
@@ -77,8 +78,8 @@ def python():
     return python_of("netcdf")
 
 
-def test_netcdf_with_our_plugins(python, run, tmp_path):
-    result = json.loads(run(python, "-c", PROGRAM, tmp_path).splitlines()[-1])
+def test_netcdf_with_our_plugins(python, tmp_path):
+    result = json.loads(run(python, "-c", PROGRAM, tmp_path).stdout.splitlines()[-1])
     print(result)
     assert result["zlib"] == [{"id": "zlib", "level": 6}]
     # With netCDF's own plugin the element size would be 0, and zarr-python would return shuffled bytes.

@@ -1,13 +1,9 @@
 """pytest fixtures for small disks, which need root: a tmpfs whose size can change, and ext4 images on loop devices."""
 import os
 import shutil
-import subprocess
 
 import pytest
-
-
-def run(*command):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True).stdout
+from running import run
 
 
 @pytest.fixture
@@ -26,7 +22,7 @@ def small_disk(tmp_path):
         return disk
 
     yield make
-    subprocess.run(["umount", "-l", disk], capture_output=True)
+    run("umount", "-l", disk, code=None)
 
 
 class Image:
@@ -41,12 +37,11 @@ class Image:
         return self
 
     def mount(self):
-        try:
-            device = run("losetup", "--find", "--show", self.path).strip()
-        except subprocess.CalledProcessError:
+        done = run("losetup", "--find", "--show", self.path, code=None)
+        if done.returncode != 0:
             pytest.skip("there are no loop devices")
-        self.devices.append(device)
-        run("mount", device, self.disk)
+        self.devices.append(done.stdout.strip())
+        run("mount", self.devices[-1], self.disk)
         return self.disk
 
     def unmount(self, keep_device=False):
@@ -64,6 +59,6 @@ def image(tmp_path):
     disk.mkdir()
     made = Image(tmp_path / "image", disk)
     yield made
-    subprocess.run(["umount", "-l", disk], capture_output=True)
+    run("umount", "-l", disk, code=None)
     for device in made.devices:
-        subprocess.run(["losetup", "-d", device], capture_output=True)
+        run("losetup", "-d", device, code=None)

@@ -9,9 +9,11 @@ import pathlib
 import signal
 import subprocess
 import time
+from running import run
 
 MOUNT_SECONDS = 60  # for a mount to appear
 END_SECONDS = 30  # for the daemon to end after its unmount
+KILL_SECONDS = 120  # for a killed daemon to be gone, which may have to wait for the disk
 
 
 class MountError(RuntimeError):
@@ -43,7 +45,7 @@ def detach(path):
     """Takes every mount on `path` away, also while it is in use or dead."""
     for command in (["fusermount3", "-uz", path], ["umount", "-l", path]):
         while is_mounted(path):
-            if subprocess.run(command, capture_output=True).returncode != 0:
+            if run(*command, code=None).returncode != 0:
                 break
     if is_mounted(path):
         raise RuntimeError(f"{path} cannot be unmounted")
@@ -61,7 +63,7 @@ def unmount(path):
         for _ in range(20):
             if not is_mounted(path):
                 return
-            if subprocess.run(command, capture_output=True).returncode == 0:
+            if run(*command, code=None).returncode == 0:
                 return
             time.sleep(0.1)
     detach(path)
@@ -270,7 +272,7 @@ class Mount:
 
     def unmount(self, seconds=END_SECONDS):
         """As close(), but a mount that is in use is an error."""
-        subprocess.run(["fusermount3", "-u", self.path], check=True, capture_output=True)
+        run("fusermount3", "-u", self.path, seconds=600)  # dirty data is stored meanwhile
         self.ended = True
         self.wait(seconds)
 
@@ -279,7 +281,7 @@ class Mount:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGABRT)
-            self.process.wait()
+            self.process.wait(KILL_SECONDS)
             raise MountError(self, f"the daemon did not end within {seconds} s of the unmount") from None
         if code != 0:
             raise MountError(self, f"the daemon ended with {code}")
@@ -287,7 +289,7 @@ class Mount:
     def kill(self):
         """SIGKILL to the daemon and its survivor at once, so that the write-ahead log stays; detaches the dead mount."""
         kill_with_survivors(self.process.pid)
-        self.process.wait()
+        self.process.wait(KILL_SECONDS)
         self.ended = True
         detach(self.path)
         self.wait_for_helpers()  # a worker that has not noticed yet still has the lock on the source
@@ -297,7 +299,7 @@ class Mount:
         the lock of the file until then."""
         descendants = descendants_of_process(self.process.pid)
         self.process.kill()
-        self.process.wait()
+        self.process.wait(KILL_SECONDS)
         self.ended = True
         detach(self.path)
         wait_until(lambda: all(map(is_gone, descendants)))
@@ -316,7 +318,7 @@ class Mount:
         if self.process.poll() is None:
             self.process.kill()
         detach(self.path)
-        self.process.wait()
+        self.process.wait(KILL_SECONDS)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from running import run
 
 PLACE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"), "codecfs-clients")
 # name -> its packages, and a program that works where they are there.
@@ -27,7 +28,7 @@ def python_of(name):
     python = PLACE / name / "bin/python"
 
     def works():
-        return python.exists() and subprocess.run([python, "-c", check], capture_output=True).returncode == 0
+        return python.exists() and run(python, "-c", check, code=None).returncode == 0
 
     PLACE.mkdir(parents=True, exist_ok=True)
     with open(PLACE / f"{name}.lock", "w") as lock:
@@ -37,7 +38,7 @@ def python_of(name):
         shutil.rmtree(PLACE / name, ignore_errors=True)
         for command in ([sys.executable, "-m", "venv", PLACE / name], [python, "-m", "pip", "install", "-q", *packages]):
             try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+                done = run(*command, seconds=300, code=None)
             except (OSError, subprocess.TimeoutExpired) as error:
                 pytest.skip(f"no {packages[0]} of PyPI: {error}")
             if done.returncode != 0:

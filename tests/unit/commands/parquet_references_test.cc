@@ -1,4 +1,4 @@
-// The directory of Parquet files; tests/mount/test_refs.py reads what is in them.
+// The directory of Parquet files; tests/mount/commands/test_refs.py reads what is in them.
 
 #include "commands/parquet_references.h"
 

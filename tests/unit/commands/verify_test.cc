@@ -1,4 +1,5 @@
-// The places of stored chunks in a file; damage that only a mount test can make is in tests/mount/test_verify.py.
+// The places of stored chunks in a file; damage that only a mount test can make is in
+// tests/mount/commands/test_verify.py.
 
 #include "commands/verify.h"
 

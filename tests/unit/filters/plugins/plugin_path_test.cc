@@ -1,4 +1,4 @@
-// The search path for plugins. tests/mount/test_plugins.py tests their use on mounts.
+// The search path for plugins. tests/mount/filters/test_plugins.py tests their use on mounts.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-// Zarr archives: the format of records, large and unusual archives, many threads. tests/mount/test_zip.py tests
-// malicious archives, zip_crash_test.cc crashes.
+// Zarr archives: the format of records, large and unusual archives, many threads. tests/mount/formats/zarr/test_zip.py
+// tests malicious archives, zip_crash_test.cc crashes.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,90 @@
+"""The examples of the README and of docs/, run as they are printed: what they print is what the page says.
+
+The blocks marked `console` of a page are run in their order, in a directory with sample.nc, a copy of
+tests/data/sample.cdl and the empty directory mnt. `...` in what a page prints stands for any text of a line; a line that is
+`...` alone, for any lines. `console zarr3` needs zarr-python 3, which scripts/client-test installs, and the modules that are named
+behind it; without these the block is left out.
+"""
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import CODECFS, is_mounted, unmount
+from pages import PAGES, TOP, blocks, steps
+from client_venvs import python_of
+from filter_plugins import OURS
+from running import run
+
+ZARR3 = "console zarr3"
+WITH_EXAMPLES = [page for page in PAGES if any(block.kind == "console" for block in blocks(page))]
+WITH_ZARR3 = [page for page in PAGES if any(block.kind.startswith(ZARR3) for block in blocks(page))]
+
+
+def pattern(output):
+    """What a page prints as a regular expression."""
+    text = re.escape(output)
+    text = re.sub(r"^\\\.\\\.\\\.\n", lambda _: "(?:.*\n)*", text.replace("\\\n", "\n"), flags=re.M)
+    return text.replace(r"\.\.\.", "[^\n]*")
+
+
+def run_page(page, kind, python, tmp_path):
+    shutil.copytree(TOP / "tests/data", tmp_path / "tests/data")
+    run("ncgen", "-4", "-o", tmp_path / "sample.nc", TOP / "tests/data/sample.cdl")
+    tools = tmp_path / ".bin"
+    tools.mkdir()
+    (tools / "python3").write_text(f'#!/bin/sh\nexec {python} "$@"\n')  # a link would lose the venv
+    (tools / "python3").chmod(0o755)
+    (tools / "codecfs").symlink_to(CODECFS)
+    (tmp_path / "mnt").mkdir()
+    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}:/usr/sbin:/sbin", "HDF5_PLUGIN_PATH": OURS,
+                   "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"}
+    try:
+        for block in blocks(page):
+            if not block.kind.startswith(kind) or (kind == "console") != (block.kind == "console"):
+                continue
+            if any(run(python, "-c", f"import {module}", code=None).returncode for module in block.kind.split()[2:]):
+                continue
+            for command, output in steps(block.text):
+                done = run("bash", "-c", command, cwd=tmp_path, stderr=subprocess.STDOUT, env=environment, code=None)
+                place = f"{page}:{block.line}: {command}"
+                if "..." in output:
+                    assert output.replace("...", "").strip(), f"{place}: says nothing of what it prints"
+                    assert re.fullmatch(pattern(output), done.stdout), (place, done.stdout)
+                else:
+                    assert done.stdout == output, place
+                # A command may fail where the page shows its message.
+                assert done.returncode == 0 or re.search(r"^\w+: ", output, re.M), (place, done.returncode)
+    finally:
+        for path in tmp_path.iterdir():
+            if is_mounted(path):
+                unmount(path)
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES)
+def test_examples(page, tmp_path):
+    run_page(page, "console", "/usr/bin/python3", tmp_path)
+
+
+@pytest.mark.parametrize("page", WITH_ZARR3)
+def test_examples_of_zarr_3(page, tmp_path):
+    run_page(page, ZARR3, python_of("zarr 3"), tmp_path)
+
+
+def test_the_readme_has_its_examples():
+    commands = [step.command for block in blocks("README.md") if block.kind == "console" for step in steps(block.text)]
+    assert len(commands) > 12 and sum(command.startswith("codecfs ") for command in commands) >= 5
+
+
+def test_the_readme_begins_with_the_two_commands():
+    lines = blocks("README.md")[0].text.splitlines()
+    assert [line.split()[0] for line in lines] == ["scripts/quickstart", "scripts/test"]
+    assert all((TOP / line.split()[0]).exists() for line in lines)
+
+
+def test_omissions_in_what_is_printed():
+    assert re.fullmatch(pattern("a: ... b\n"), "a: 17 + b\n")
+    assert not re.fullmatch(pattern("a: ... b\n"), "a: 17\nb\n")
+    assert re.fullmatch(pattern("first (1)\n...\nlast\n"), "first (1)\n\nx\nlast\n")
+    assert not re.fullmatch(pattern("first\n...\nlast\n"), "first\nx\n")
