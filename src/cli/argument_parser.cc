@@ -85,8 +85,6 @@ Result<> ArgumentParser::parse(int argc, const char* const* argv) {
   return {};
 }
 
-bool ArgumentParser::has(const char* name) const { return parser_->count(name) > 0; }
-
 std::string ArgumentParser::help() const {
   std::string usage = fmt::format("{}\nUsage: {}", parser_->get_description(), parser_->get_name());
   std::string positionals;

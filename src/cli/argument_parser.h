@@ -14,9 +14,9 @@ namespace codecfs::cli {
 
 /// How --help shows an argument.
 struct ArgumentHelp {
-  const char* group;
+  const char* group = "Options";  // of options
   const char* text;
-  const char* value = "TEXT";  // what stands for the value
+  const char* value = "";  // what stands for the value of an option
   bool required = false;
 };
 
@@ -38,8 +38,6 @@ class ArgumentParser {
   /// EINVAL with a reason that names the argument.
   Result<> parse(int argc, const char* const* argv);
 
-  /// Whether the command line has this argument, which was added under that name.
-  [[nodiscard]] bool has(const char* name) const;
   [[nodiscard]] std::string help() const;
 
  private:

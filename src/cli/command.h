@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "cli/argument_parser.h"
+#include "cli/report.h"
 
 namespace codecfs::cli {
 
@@ -27,8 +28,15 @@ class Command {
   virtual void declare(ArgumentParser& parser) = 0;
   /// Called when they are stored. EINVAL if one is invalid, with a reason that names it.
   virtual Result<> check() { return {}; }
-  /// Does the work; reports an error on stderr. Returns the exit code of codecfs.
-  virtual int run() = 0;
+  /// Does the work, and reports an error on stderr. Returns the exit code of codecfs.
+  int run() {
+    const Result<int> code = work();
+    return code ? *code : report(code.error(), kFailed);
+  }
+
+ private:
+  /// Prints what it has found or done. The exit code, or an error for which it is kFailed.
+  virtual Result<int> work() = 0;
 };
 
 }  // namespace codecfs::cli

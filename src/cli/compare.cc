@@ -31,22 +31,15 @@ class CompareCommand final : public Command {
         "  codecfs compare before.h5 after.h5\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value("A", one_, {.group = "Arguments", .text = "a dataset", .value = "", .required = true});
-    parser.add_value("B", other_, {.group = "Arguments", .text = "another one", .value = "", .required = true});
-    parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
+    parser.add_value("A", one_, {.text = "a dataset", .required = true});
+    parser.add_value("B", other_, {.text = "another one", .required = true});
+    parser.add_flag("--json", as_json_, {.text = "print JSON"});
     options_.declare(parser);
   }
   Result<> check() override { return options_.prepare(); }
-  int run() override {
-    const Result<commands::Comparison> found = compare_sources();
-    if (!found) return report(found.error(), kFailed);
-    const std::string text = as_json_ ? print_json(commands::comparison_json(*found, one_, other_), 2) + "\n"
-                                      : commands::comparison_text(*found, one_, other_);
-    return print(text, found->differences > 0 ? kFound : found->unknown.empty() ? 0 : kIncomplete);
-  }
 
  private:
-  Result<commands::Comparison> compare_sources() {
+  Result<int> work() override {
     commands::catch_signals();
     CODECFS_ASSIGN(std::unique_ptr<Source> one, options_.open(one_));
     CODECFS_ASSIGN(std::unique_ptr<Source> other, options_.open(other_));
@@ -55,7 +48,10 @@ class CompareCommand final : public Command {
     if (has_file)
       for (std::unique_ptr<Source>* const source : {&one, &other})
         *source = adapt_source(std::move(*source), {.strings = StringForm::utf8});
-    return commands::compare(*one, *other);
+    CODECFS_ASSIGN(const commands::Comparison found, commands::compare(*one, *other));
+    const int code = found.differences > 0 ? kFound : found.unknown.empty() ? 0 : kIncomplete;
+    if (as_json_) return print(print_json(commands::comparison_json(found, one_, other_), 2) + "\n", code);
+    return print(commands::comparison_text(found, one_, other_), code);
   }
 
   std::string one_;

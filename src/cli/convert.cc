@@ -39,25 +39,21 @@ class ConvertCommand final : public Command {
         "  codecfs convert store.zarr store.nc && codecfs compare store.zarr store.nc\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "a dataset", .value = "", .required = true});
-    parser.add_value("DEST", destination_,
-                     {.group = "Arguments", .text = "the new one; must not exist", .value = "", .required = true});
+    parser.add_value("SOURCE", source_, {.text = "a dataset", .required = true});
+    parser.add_value("DEST", destination_, {.text = "the new one; must not exist", .required = true});
     parser.add_value("--format", format_,
-                     {.group = "Options", .text = "of DEST: hdf5, zarr (v2), zarr3, zip or nczarr", .value = "FORMAT"});
+                     {.text = "of DEST: hdf5, zarr (v2), zarr3, zip or nczarr", .value = "FORMAT"});
     parser.add_value("--libver", libver_,
-                     {.group = "Options",
-                      .text = "of a new HDF5 file: v110 (default), which HDF5 1.10 and most programs read; latest: the "
+                     {.text = "of a new HDF5 file: v110 (default), which HDF5 1.10 and most programs read; latest: the "
                               "newest of the linked libhdf5",
                       .value = "VERSION"});
-    parser.add_flag("--portable", portable_,
-                    {.group = "Options", .text = "Zarr v3 with only the codecs that every reader has"});
-    parser.add_flag("--resume", resume_, {.group = "Options", .text = "go on with an interrupted conversion"});
-    parser.add_values("--skip", skip_,
-                      {.group = "Options",
-                       .text = "leave this variable, group or attribute (OBJECT@NAME) out; may be repeated",
-                       .value = "PATH"});
+    parser.add_flag("--portable", portable_, {.text = "Zarr v3 with only the codecs that every reader has"});
+    parser.add_flag("--resume", resume_, {.text = "go on with an interrupted conversion"});
+    parser.add_values(
+        "--skip", skip_,
+        {.text = "leave this variable, group or attribute (OBJECT@NAME) out; may be repeated", .value = "PATH"});
     parser.add_flag("--skip-unsupported", skip_unsupported_,
-                    {.group = "Options", .text = "leave out what the format of DEST has no form for"});
+                    {.text = "leave out what the format of DEST has no form for"});
     options_.declare_with_rules(parser);
   }
   Result<> check() override {
@@ -68,17 +64,17 @@ class ConvertCommand final : public Command {
     options_.hdf5().latest = libver_ == "latest";
     return options_.prepare();
   }
-  int run() override {
-    const Result<commands::Converted> done = convert();
-    if (!done) return report(done.error(), kFailed);
-    for (const std::string& warning : done->warnings)
-      std::fprintf(stderr, "codecfs: warning: %s\n", printable(warning).c_str());
-    const std::string present = done->present == 0 ? "" : fmt::format("; {} were there", human_count(done->present));
-    return print(fmt::format("{}: {}, {}{}\n", shown_source(destination_), counted(done->chunks, "chunk"),
-                             human_bytes(done->bytes), present));
-  }
 
  private:
+  Result<int> work() override {
+    CODECFS_ASSIGN(const commands::Converted done, convert());
+    for (const std::string& warning : done.warnings)
+      std::fprintf(stderr, "codecfs: warning: %s\n", printable(warning).c_str());
+    const std::string present = done.present == 0 ? "" : fmt::format("; {} were there", human_count(done.present));
+    return print(fmt::format("{}: {}, {}{}\n", shown_source(destination_), counted(done.chunks, "chunk"),
+                             human_bytes(done.bytes), present));
+  }
+
   static void tell(const commands::LeftOut& left_out) {
     std::fprintf(stderr, "codecfs: %s%s\n", left_out.is_allowed ? "left out: " : "",
                  printable(left_out.reason).c_str());

@@ -13,17 +13,15 @@ namespace codecfs::cli {
 
 void DatasetOptions::declare(ArgumentParser& parser) {
   parser.add_values("-O,--options", lists_,
-                    {.group = "Options",
-                     .text = "options of a mount that concern sources and filters: plugin_path=DIR, plugins=off, "
+                    {.text = "options of a mount that concern sources and filters: plugin_path=DIR, plugins=off, "
                              "builtin=off, max_chunk=SIZE, follow=HOW, isolate=HOW; see codecfs --help",
                      .value = "OPTIONS"});
 }
 
 void DatasetOptions::declare_with_rules(ArgumentParser& parser) {
-  parser.add_values("-F,--filter", rule_texts_,
-                    {.group = "Options",
-                     .text = "filter rule as in nccopy: *,zstd,3 or v&/group/w,shuffle|zstd; may be repeated",
-                     .value = "VARS,SPEC"});
+  parser.add_values(
+      "-F,--filter", rule_texts_,
+      {.text = "filter rule as in nccopy: *,zstd,3 or v&/group/w,shuffle|zstd; may be repeated", .value = "VARS,SPEC"});
   declare(parser);
 }
 

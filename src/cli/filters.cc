@@ -28,11 +28,10 @@ class FiltersCommand final : public Command {
         "  codecfs filters --check ./libh5mine.so --parameters '{\"id\": \"mine\", \"level\": 9}'\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value("--check", library_, {.group = "Options", .text = "try this library", .value = "LIBRARY"});
+    parser.add_value("--check", library_, {.text = "try this library", .value = "LIBRARY"});
     parser.add_value(
         "--parameters", parameters_,
-        {.group = "Options",
-         .text = "of the filter that is tried: as in a filter spec, without the id, or the JSON of its codec",
+        {.text = "of the filter that is tried: as in a filter spec, without the id, or the JSON of its codec",
          .value = "LIST"});
     options_.declare(parser);
   }
@@ -40,14 +39,16 @@ class FiltersCommand final : public Command {
     if (library_.empty() && !parameters_.empty()) return fail(EINVAL, "filters: --parameters needs --check");
     return options_.prepare();
   }
-  int run() override {
+
+ private:
+  Result<int> work() override {
     if (library_.empty()) return print(filters::filter_table());
     const Result<filters::PluginTrial> trial = filters::try_plugin(library_, parameters_);
-    if (!trial) return report(trial.error(), trial.error().code == EINVAL ? kUsage : kFailed);
+    if (!trial && trial.error().code == EINVAL) return report(trial.error(), kUsage);
+    CODECFS_TRY(trial);
     return print(trial->text, trial->is_right ? 0 : kFound);
   }
 
- private:
   std::string library_;
   std::string parameters_;
   DatasetOptions options_;

@@ -27,21 +27,15 @@ class InfoCommand final : public Command {
         "  codecfs info --json store.zarr | jq '.variables[] | select(.stored_bytes > 1e9) | .path'\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value(
-        "SOURCE", source_,
-        {.group = "Arguments", .text = "a dataset, or a folder of datasets", .value = "", .required = true});
-    parser.add_value("VAR", variable_, {.group = "Arguments", .text = "a variable or group in it", .value = ""});
-    parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
+    parser.add_value("SOURCE", source_, {.text = "a dataset, or a folder of datasets", .required = true});
+    parser.add_value("VAR", variable_, {.text = "a variable or group in it"});
+    parser.add_flag("--json", as_json_, {.text = "print JSON"});
     options_.declare(parser);
   }
   Result<> check() override { return options_.prepare(); }
-  int run() override {
-    const Result<std::string> text = describe();
-    return text ? print(*text) : report(text.error(), kFailed);
-  }
 
  private:
-  Result<std::string> describe() {
+  Result<int> work() override {
     CODECFS_ASSIGN(const std::unique_ptr<Source> source, options_.open(source_));
     CODECFS_ASSIGN(const commands::DatasetInfo info, commands::read_info(*source, shown_source(source_), variable_,
                                                                          [this] { return options_.open(source_); }));
@@ -50,11 +44,11 @@ class InfoCommand final : public Command {
     if (first.variable && !variable_.empty() && !as_json_) {
       if (!first.variable->facts) return std::unexpected(*first.variable->error);
       CODECFS_ASSIGN(const VariablePtr described, source->variable(first.entry.object));
-      return commands::variable_text(first, *described, width);
+      return print(commands::variable_text(first, *described, width));
     }
-    if (as_json_) return print_json(commands::info_json(info), 2) + "\n";
+    if (as_json_) return print(print_json(commands::info_json(info), 2) + "\n");
     const char* const no_color = std::getenv("NO_COLOR");
-    return commands::info_text(info, width, width != 0 && (no_color == nullptr || *no_color == '\0'));
+    return print(commands::info_text(info, width, width != 0 && (no_color == nullptr || *no_color == '\0')));
   }
 
   std::string source_;

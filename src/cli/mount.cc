@@ -34,9 +34,9 @@ void MountCommand::declare(ArgumentParser& parser) {
   mount::Options& options = arguments_.options;
   parser.add_value(
       "SOURCE", options.source,
-      {.group = "Arguments", .text = "file, directory or URL (s3://, https://) to mount, recognised by its content"});
+      {.text = "file, directory or URL (s3://, https://) to mount, recognised by its content", .value = "TEXT"});
   parser.add_value("MOUNTPOINT", options.mountpoint,
-                   {.group = "Arguments", .text = "an existing directory (-o mkdir: a new one)"});
+                   {.text = "an existing directory (-o mkdir: a new one)", .value = "TEXT"});
   parser.add_values("-o", option_lists_, {.group = "Mounting", .text = "mount options, see below", .value = "OPTIONS"});
   parser.add_flag("-f,--foreground", options.foreground,
                   {.group = "Mounting", .text = "stay in the foreground, log to stderr (default: background, syslog)"});
@@ -52,13 +52,12 @@ Result<> MountCommand::check() {
   return apply_options(arguments_, option_lists_);
 }
 
-int MountCommand::run() {
+Result<int> MountCommand::work() {
   if (!is_there(arguments_)) return 0;
   mount::Starter starter;
   if (!arguments_.options.foreground && !arguments_.is_fake) {
-    const Result<std::optional<int>> ended = starter.fork_daemon();
-    if (!ended) return report(ended.error(), kFailed);
-    if (*ended) return **ended;
+    CODECFS_ASSIGN(const std::optional<int> ended, starter.fork_daemon());
+    if (ended) return *ended;
   }
   set_max_chunk_bytes(arguments_.options.max_chunk_bytes);  // worker processes inherit the limit
   Result<filters::FilterRules> rules = set_up_filters(arguments_.filters);
@@ -67,7 +66,8 @@ int MountCommand::run() {
   arguments_.options.references = commands::references_text;
   const Result<> mounted = mount::run_mount(arguments_.options, *std::move(rules), starter);
   filters::finalize_plugins();
-  return mounted ? 0 : report(mounted.error(), kFailed);
+  CODECFS_TRY(mounted);
+  return 0;
 }
 
 }  // namespace codecfs::cli

@@ -18,11 +18,12 @@ class MountCommand final : public Command {
   [[nodiscard]] CommandHelp help() const override;
   void declare(ArgumentParser& parser) override;
   Result<> check() override;
-  int run() override;
 
   [[nodiscard]] const MountArguments& arguments() const { return arguments_; }
 
  private:
+  Result<int> work() override;
+
   MountArguments arguments_;
   std::vector<std::string> option_lists_;  // of each -o
   std::vector<std::string> rules_;         // of each -F

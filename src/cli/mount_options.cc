@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,301 +18,320 @@ namespace {
 
 constexpr uint64_t kSmallestCache = uint64_t{1} << 20;
 
-struct OwnOption {
-  std::string_view name;
-  std::string_view help;
-  Result<> (*set)(MountArguments&, const std::string& value);
+/// An option as a list has it: all of it ("cache=64M"), and its value ("64M"; empty if it has none).
+struct Given {
+  std::string text;
+  std::string value;
 };
 
-Result<> set_size(uint64_t& field, std::string_view name, const std::string& value) {
-  const Result<uint64_t> bytes = parse_size(value);
-  if (!bytes) return fail(EINVAL, "-o {}={}: {}", name, value, bytes.error().reason);
-  if (*bytes < kSmallestCache) return fail(EINVAL, "-o {}={}: at least 1M", name, value);
-  field = *bytes;
-  return {};
-}
-
-Result<> set_text(std::string& field, std::string_view name, const std::string& value) {
-  if (value.empty()) return fail(EINVAL, "-o {}=: needs a value", name);
-  field = value;
-  return {};
-}
-
-Result<> set_max_chunk(MountArguments& arguments, const std::string& value) {
-  CODECFS_TRY(set_size(arguments.options.max_chunk_bytes, "max_chunk", value));
-  if (arguments.options.max_chunk_bytes > kLargestMaxChunk)
-    return fail(EINVAL, "-o max_chunk={}: at most {}M", value, kLargestMaxChunk >> 20);
-  return {};
-}
-
-Result<> set_number(unsigned& field, std::string_view name, const std::string& value, unsigned most) {
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), field);
-  if (error != std::errc{} || end != value.data() + value.size() || field < 1 || field > most)
-    return fail(EINVAL, "-o {}={}: a number from 1 to {}", name, value, most);
-  return {};
-}
-
-const std::array kOwnOptions{
-    OwnOption{"cache=SIZE", "decoded chunks kept in memory (default 64M)",
-              [](MountArguments& arguments, const std::string& value) {
-                return set_size(arguments.options.cache_bytes, "cache", value);
-              }},
-    OwnOption{"dirty=SIZE", "changed chunks kept in memory until they are stored (default 128M)",
-              [](MountArguments& arguments, const std::string& value) {
-                return set_size(arguments.options.dirty_bytes, "dirty", value);
-              }},
-    OwnOption{"index=SIZE", "places of chunks of HDF5 files kept in memory (default 32M)",
-              [](MountArguments& arguments, const std::string& value) {
-                return set_size(arguments.options.sources.hdf5.index_bytes, "index", value);
-              }},
-    OwnOption{"max_chunk=SIZE", "larger chunks are neither read nor made, 1M to 2047M decoded (default 1G)",
-              set_max_chunk},
-    OwnOption{"commit=SECONDS", "time after which closed files are stored and durable, 1 to 3600 (default 5)",
-              [](MountArguments& arguments, const std::string& value) {
-                return set_number(arguments.options.commit_seconds, "commit", value, 3600);
-              }},
-    OwnOption{"threads=N", "threads that serve requests, 1 to 256 (default: one a core, at least 8)",
-              [](MountArguments& arguments, const std::string& value) {
-                return set_number(arguments.options.threads, "threads", value, 256);
-              }},
-    OwnOption{
-        "transport=HOW",
-        "how decoded chunks reach readers: passthrough (in memory; root, ro), push (into the page cache), read (on "
-        "request), or auto (default): passthrough where it is possible and not slower, else push",
-        [](MountArguments& arguments, const std::string& value) -> Result<> {
-          const std::optional<fs::Transport> transport = fs::transport_named(value);
-          if (!transport) return fail(EINVAL, "-o transport={}: auto, passthrough, push or read", value);
-          arguments.options.transport = *transport;
-          return {};
-        }},
-    OwnOption{"passthrough_size=SIZE", "memory for chunks that are passed through, at most (default: an eighth)",
-              [](MountArguments& arguments, const std::string& value) {
-                return set_size(arguments.options.passthrough_bytes, "passthrough_size", value);
-              }},
-    OwnOption{"idle=SECONDS", "close the source after this time without use, until the next (default: never)",
-              [](MountArguments& arguments, const std::string& value) {
-                return set_number(arguments.options.idle_seconds, "idle", value, 31'536'000);
-              }},
-    OwnOption{"follow=all|beneath",
-              "which files HDF5 files may refer to (default: all; with allow_other, beneath SOURCE's directory)",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                if (value != "all" && value != "beneath")
-                  return fail(EINVAL, "-o follow={}: is neither all nor beneath", value);
-                arguments.options.follow = value == "all" ? Follow::all : Follow::beneath;
-                return {};
-              }},
-    OwnOption{"isolate=HOW", "on (default): libhdf5 runs in a process of its own; off: in this process, to debug it",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                if (value != "on" && value != "off") return fail(EINVAL, "-o isolate={}: is neither on nor off", value);
-                arguments.options.sources.hdf5.isolated = value == "on";
-                return {};
-              }},
-    OwnOption{"endpoint=URL", "the server of s3:// (default: AWS_ENDPOINT_URL_S3, the profile, AWS)",
-              [](MountArguments& arguments, const std::string& value) {
-                return set_text(arguments.options.sources.objects.endpoint, "endpoint", value);
-              }},
-    OwnOption{"region=NAME", "of the bucket (default: AWS_REGION, the profile, what the server says)",
-              [](MountArguments& arguments, const std::string& value) {
-                return set_text(arguments.options.sources.objects.region, "region", value);
-              }},
-    OwnOption{"profile=NAME", "of ~/.aws, with the keys of s3:// (default: AWS_PROFILE, default)",
-              [](MountArguments& arguments, const std::string& value) {
-                return set_text(arguments.options.sources.objects.profile, "profile", value);
-              }},
-    OwnOption{"absent=403",
-              "an object that may not be read is absent, as S3 answers without the right to list the bucket",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                if (value != "403") return fail(EINVAL, "-o absent={}: only 403 can mean that", value);
-                arguments.options.sources.objects.absent_403 = true;
-                return {};
-              }},
-    OwnOption{"connections=N", "requests to an object store at a time, 1 to 1024 (default 64)",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                unsigned number = 0;
-                CODECFS_TRY(set_number(number, "connections", value, 1024));
-                arguments.options.sources.objects.connections = number;
-                return {};
-              }},
-    OwnOption{"cache_dir=DIR", "keep what is read of HDF5 files and zip archives in object stores in this directory",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                if (value.empty()) return fail(EINVAL, "-o cache_dir=: needs the name of a directory");
-                arguments.options.sources.objects.cache_directory = std::filesystem::absolute(value).string();
-                return {};
-              }},
-    OwnOption{"cache_size=SIZE", "of this directory, at most (default 10G)",
-              [](MountArguments& arguments, const std::string& value) {
-                return set_size(arguments.options.sources.objects.cache_bytes, "cache_size", value);
-              }},
-    OwnOption{"retry=SECONDS", "how long failed requests are repeated, 1 to 3600 (default 45)",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                unsigned number = 0;
-                CODECFS_TRY(set_number(number, "retry", value, 3600));
-                arguments.options.sources.objects.retry_time = std::chrono::seconds(number);
-                return {};
-              }},
-    OwnOption{"log=FILE", "append messages to FILE (default: syslog; with -f stderr)",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                if (value.empty()) return fail(EINVAL, "-o log=: needs the name of a file");
-                // The daemon has another working directory.
-                arguments.options.log_file = std::filesystem::absolute(value).string();
-                return {};
-              }},
-    OwnOption{"loglevel=LEVEL", "least that is logged: debug, info (default), warning or error",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                const std::optional<log::Level> level = log::level_named(value);
-                if (!level) return fail(EINVAL, "-o loglevel={}: debug, info, warning or error", value);
-                arguments.options.log_level = *level;
-                return {};
-              }},
-    OwnOption{"create=FORMAT", "create an empty SOURCE if it does not exist: hdf5, zarr, zarr3, zip or nczarr",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                if (value != "hdf5" && value != "zarr" && value != "zarr3" && value != "zip" && value != "nczarr")
-                  return fail(EINVAL, "-o create={}: hdf5, zarr, zarr3, zip or nczarr", value);
-                arguments.options.create = value;
-                return {};
-              }},
-    OwnOption{"view=NAME",
-              "show this view of .codecfs/view in the mount point: decoded (default), encoded, decoded3, encoded3, npy "
-              "or raw",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                const std::optional<fs::View> view = fs::view_named(value);
-                if (!view)
-                  return fail(EINVAL,
-                              "-o view={}: there are the views decoded, encoded, decoded3, encoded3, npy and raw",
-                              value);
-                arguments.options.view = *view;
-                return {};
-              }},
-    OwnOption{"strings=vlen|fixed|bytes",
-              "strings as they are (default), of fixed length, or as arrays of bytes: for netCDF-C; read-only",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                using enum StringForm;
-                if (value != "vlen" && value != "fixed" && value != "bytes")
-                  return fail(EINVAL, "-o strings={}: vlen, fixed or bytes", value);
-                arguments.options.adaptation.strings = value == "vlen" ? vlen : value == "fixed" ? fixed : bytes;
-                return {};
-              }},
-    OwnOption{"chunks=stored|clamped",
-              "chunks as they are (default), or no longer than the array: for netCDF-C; read-only",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                if (value != "stored" && value != "clamped")
-                  return fail(EINVAL, "-o chunks={}: is neither stored nor clamped", value);
-                arguments.options.adaptation.clamps_chunks = value == "clamped";
-                return {};
-              }},
-    OwnOption{"filter=VARS,SPEC", "the same as -F; its commas are written \\, or the value in \"double quotes\"",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                arguments.filters.rules.push_back({"-o filter", value});
-                return {};
-              }},
-    OwnOption{"plugin_path=DIR:...", "directories of filter plugins, searched before those of HDF5_PLUGIN_PATH",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                arguments.filters.plugin_path += ":" + value;
-                return {};
-              }},
-    OwnOption{"plugins=off", "load no plugins; built-in filters stay",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                if (value != "on" && value != "off") return fail(EINVAL, "-o plugins={}: on or off", value);
-                arguments.filters.plugins = value == "on";
-                return {};
-              }},
-    OwnOption{"builtin=off[:NAME...]", "use plugins instead of all built-in filters, or of these (names or ids)",
-              [](MountArguments& arguments, const std::string& value) -> Result<> {
-                if (value == "on") return {};
-                if (value == "off") {
-                  arguments.filters.builtin = false;
-                  return {};
-                }
-                if (!value.starts_with("off:") || value.ends_with(':'))
-                  return fail(EINVAL, "-o builtin={}: on, off, or off:NAME:NAME", value);
-                for (size_t at = 4; at <= value.size();) {
-                  const size_t end = std::min(value.find(':', at), value.size());
-                  arguments.filters.not_builtin.push_back(value.substr(at, end - at));
-                  at = end + 1;
-                }
-                return {};
-              }},
+struct Option {
+  // As --help shows it: "cache=SIZE", "ro". Options that are treated alike may share a row: "allow_other, allow_root".
+  std::string_view form;
+  std::string_view help;  // empty: --help does not list it
+  Result<> (*set)(MountArguments&, const Given&);
 };
 
-// Options of mount(8) and fstab that do not concern a filesystem, or that codecfs always behaves as.
-constexpr std::array<std::string_view, 19> kIgnored{
-    "defaults", "auto", "noauto", "user",   "nouser", "users", "owner", "group",  "_netdev",   "nodev",
-    "nosuid",   "suid", "dev",    "silent", "loud",   "async", "mand",  "nomand", "noiversion"};
-// Options that are passed to the kernel and libfuse.
-constexpr std::array<std::string_view, 14> kHandedOn{"exec",        "noexec",     "atime",        "noatime",
-                                                     "diratime",    "nodiratime", "relatime",     "norelatime",
-                                                     "allow_other", "allow_root", "auto_unmount", "default_permissions",
-                                                     "sync",        "dirsync"};
+Result<> refuse_unknown(const Given& given);
 
-// Options without a value.
-constexpr std::array<std::string_view, 12> kFlags{"ro",       "rw",       "mkdir",      "nonempty",
-                                                  "nodelete", "coherent", "portable",   "debug",
-                                                  "nofail",   "anon",     "path_style", "requester_pays"};
+// The field that an option sets, in the struct that has it.
+template <typename T>
+T& field(MountArguments& arguments, T MountArguments::* member) {
+  return arguments.*member;
+}
+template <typename T>
+T& field(MountArguments& arguments, T mount::Options::* member) {
+  return arguments.options.*member;
+}
+template <typename T>
+T& field(MountArguments& arguments, T Hdf5Options::* member) {
+  return arguments.options.sources.hdf5.*member;
+}
+template <typename T>
+T& field(MountArguments& arguments, T remote::ObjectOptions::* member) {
+  return arguments.options.sources.objects.*member;
+}
 
-std::string hint_for(std::string_view name) {
+/// Options of mount(8) and fstab are accepted with a value, too.
+template <auto kField, bool kValue>
+Result<> set_bool(MountArguments& arguments, const Given&) {
+  field(arguments, kField) = kValue;
+  return {};
+}
+
+template <auto kField>
+Result<> set_flag(MountArguments& arguments, const Given& given) {
+  return given.text.contains('=') ? refuse_unknown(given) : set_bool<kField, true>(arguments, given);
+}
+
+template <auto kField>
+Result<> set_size(MountArguments& arguments, const Given& given) {
+  const Result<uint64_t> bytes = parse_size(given.value);
+  if (!bytes) return fail(EINVAL, "-o {}: {}", given.text, bytes.error().reason);
+  if (*bytes < kSmallestCache) return fail(EINVAL, "-o {}: at least 1M", given.text);
+  field(arguments, kField) = *bytes;
+  return {};
+}
+
+/// A number from 1 to kMost.
+template <auto kField, unsigned kMost>
+Result<> set_number(MountArguments& arguments, const Given& given) {
+  unsigned number = 0;
+  const char* const last = given.value.data() + given.value.size();
+  const auto [end, error] = std::from_chars(given.value.data(), last, number);
+  if (error != std::errc{} || end != last || number < 1 || number > kMost)
+    return fail(EINVAL, "-o {}: a number from 1 to {}", given.text, kMost);
+  auto& value = field(arguments, kField);
+  value = std::remove_reference_t<decltype(value)>(number);
+  return {};
+}
+
+template <auto kField>
+Result<> set_text(MountArguments& arguments, const Given& given) {
+  if (given.value.empty()) return fail(EINVAL, "-o {}: needs a value", given.text);
+  field(arguments, kField) = given.value;
+  return {};
+}
+
+/// Absolute, as the daemon has another working directory. `kind`: of what it is the path, for the error.
+Result<> set_path(std::string& path, const Given& given, std::string_view kind) {
+  if (given.value.empty()) return fail(EINVAL, "-o {}: needs the name of a {}", given.text, kind);
+  path = std::filesystem::absolute(given.value).string();
+  return {};
+}
+
+/// Whether the value is the first of two words.
+Result<bool> is_first(const Given& given, std::string_view first, std::string_view second) {
+  if (given.value != first && given.value != second)
+    return fail(EINVAL, "-o {}: is neither {} nor {}", given.text, first, second);
+  return given.value == first;
+}
+
+Result<> pass_to_libfuse(MountArguments& arguments, const Given& given) {
+  arguments.options.fuse.push_back(given.text);
+  return {};
+}
+
+Result<> ignore(MountArguments&, const Given&) { return {}; }
+
+Result<> set_builtin(MountArguments& arguments, const Given& given) {
+  const std::string& value = given.value;
+  if (value == "on") return {};
+  if (value == "off") {
+    arguments.filters.builtin = false;
+    return {};
+  }
+  if (!value.starts_with("off:") || value.ends_with(':'))
+    return fail(EINVAL, "-o {}: on, off, or off:NAME:NAME", given.text);
+  for (size_t at = 4; at <= value.size();) {
+    const size_t end = std::min(value.find(':', at), value.size());
+    arguments.filters.not_builtin.push_back(value.substr(at, end - at));
+    at = end + 1;
+  }
+  return {};
+}
+
+// All options, in the order of --help.
+constexpr std::array kOptions{
+    Option{"cache=SIZE", "decoded chunks kept in memory (default 64M)", set_size<&mount::Options::cache_bytes>},
+    Option{"dirty=SIZE", "changed chunks kept in memory until they are stored (default 128M)",
+           set_size<&mount::Options::dirty_bytes>},
+    Option{"index=SIZE", "places of chunks of HDF5 files kept in memory (default 32M)",
+           set_size<&Hdf5Options::index_bytes>},
+    Option{"max_chunk=SIZE", "larger chunks are neither read nor made, 1M to 2047M decoded (default 1G)",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             CODECFS_TRY(set_size<&mount::Options::max_chunk_bytes>(arguments, given));
+             if (arguments.options.max_chunk_bytes > kLargestMaxChunk)
+               return fail(EINVAL, "-o {}: at most {}M", given.text, kLargestMaxChunk >> 20);
+             return {};
+           }},
+    Option{"commit=SECONDS", "time after which closed files are stored and durable, 1 to 3600 (default 5)",
+           set_number<&mount::Options::commit_seconds, 3600>},
+    Option{"threads=N", "threads that serve requests, 1 to 256 (default: one a core, at least 8)",
+           set_number<&mount::Options::threads, 256>},
+    Option{"transport=HOW",
+           "how decoded chunks reach readers: passthrough (in memory; root, ro), push (into the page cache), read (on "
+           "request), or auto (default): passthrough where it is possible and not slower, else push",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             const std::optional<fs::Transport> transport = fs::transport_named(given.value);
+             if (!transport) return fail(EINVAL, "-o {}: auto, passthrough, push or read", given.text);
+             arguments.options.transport = *transport;
+             return {};
+           }},
+    Option{"passthrough_size=SIZE", "memory for chunks that are passed through, at most (default: an eighth)",
+           set_size<&mount::Options::passthrough_bytes>},
+    Option{"idle=SECONDS", "close the source after this time without use, until the next (default: never)",
+           set_number<&mount::Options::idle_seconds, 31'536'000>},
+    Option{"follow=all|beneath",
+           "which files HDF5 files may refer to (default: all; with allow_other, beneath SOURCE's directory)",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             CODECFS_ASSIGN(const bool is_all, is_first(given, "all", "beneath"));
+             arguments.options.follow = is_all ? Follow::all : Follow::beneath;
+             return {};
+           }},
+    Option{"isolate=HOW", "on (default): libhdf5 runs in a process of its own; off: in this process, to debug it",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             CODECFS_ASSIGN(arguments.options.sources.hdf5.isolated, is_first(given, "on", "off"));
+             return {};
+           }},
+    Option{"endpoint=URL", "the server of s3:// (default: AWS_ENDPOINT_URL_S3, the profile, AWS)",
+           set_text<&remote::ObjectOptions::endpoint>},
+    Option{"region=NAME", "of the bucket (default: AWS_REGION, the profile, what the server says)",
+           set_text<&remote::ObjectOptions::region>},
+    Option{"profile=NAME", "of ~/.aws, with the keys of s3:// (default: AWS_PROFILE, default)",
+           set_text<&remote::ObjectOptions::profile>},
+    Option{"absent=403", "an object that may not be read is absent, as S3 answers without the right to list the bucket",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             if (given.value != "403") return fail(EINVAL, "-o {}: only 403 can mean that", given.text);
+             arguments.options.sources.objects.absent_403 = true;
+             return {};
+           }},
+    Option{"connections=N", "requests to an object store at a time, 1 to 1024 (default 64)",
+           set_number<&remote::ObjectOptions::connections, 1024>},
+    Option{"cache_dir=DIR", "keep what is read of HDF5 files and zip archives in object stores in this directory",
+           [](MountArguments& arguments, const Given& given) {
+             return set_path(arguments.options.sources.objects.cache_directory, given, "directory");
+           }},
+    Option{"cache_size=SIZE", "of this directory, at most (default 10G)",
+           set_size<&remote::ObjectOptions::cache_bytes>},
+    Option{"retry=SECONDS", "how long failed requests are repeated, 1 to 3600 (default 45)",
+           set_number<&remote::ObjectOptions::retry_time, 3600>},
+    Option{"log=FILE", "append messages to FILE (default: syslog; with -f stderr)",
+           [](MountArguments& arguments, const Given& given) {
+             return set_path(arguments.options.log_file, given, "file");
+           }},
+    Option{"loglevel=LEVEL", "least that is logged: debug, info (default), warning or error",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             const std::optional<log::Level> level = log::level_named(given.value);
+             if (!level) return fail(EINVAL, "-o {}: debug, info, warning or error", given.text);
+             arguments.options.log_level = *level;
+             return {};
+           }},
+    Option{"create=FORMAT", "create an empty SOURCE if it does not exist: hdf5, zarr, zarr3, zip or nczarr",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             const std::string& value = given.value;
+             if (value != "hdf5" && value != "zarr" && value != "zarr3" && value != "zip" && value != "nczarr")
+               return fail(EINVAL, "-o {}: hdf5, zarr, zarr3, zip or nczarr", given.text);
+             arguments.options.create = value;
+             return {};
+           }},
+    Option{"view=NAME",
+           "show this view of .codecfs/view in the mount point: decoded (default), encoded, decoded3, encoded3, npy "
+           "or raw",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             const std::optional<fs::View> view = fs::view_named(given.value);
+             if (!view)
+               return fail(EINVAL, "-o {}: there are the views decoded, encoded, decoded3, encoded3, npy and raw",
+                           given.text);
+             arguments.options.view = *view;
+             return {};
+           }},
+    Option{"strings=vlen|fixed|bytes",
+           "strings as they are (default), of fixed length, or as arrays of bytes: for netCDF-C; read-only",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             using enum StringForm;
+             const std::string& value = given.value;
+             if (value != "vlen" && value != "fixed" && value != "bytes")
+               return fail(EINVAL, "-o {}: vlen, fixed or bytes", given.text);
+             arguments.options.adaptation.strings = value == "vlen" ? vlen : value == "fixed" ? fixed : bytes;
+             return {};
+           }},
+    Option{"chunks=stored|clamped",
+           "chunks as they are (default), or no longer than the array: for netCDF-C; read-only",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             CODECFS_ASSIGN(const bool is_stored, is_first(given, "stored", "clamped"));
+             arguments.options.adaptation.clamps_chunks = !is_stored;
+             return {};
+           }},
+    Option{"filter=VARS,SPEC", "the same as -F; its commas are written \\, or the value in \"double quotes\"",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             arguments.filters.rules.push_back({"-o filter", given.value});
+             return {};
+           }},
+    Option{"plugin_path=DIR:...", "directories of filter plugins, searched before those of HDF5_PLUGIN_PATH",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             arguments.filters.plugin_path += ":" + given.value;
+             return {};
+           }},
+    Option{"plugins=off", "load no plugins; built-in filters stay",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             if (given.value != "on" && given.value != "off") return fail(EINVAL, "-o {}: on or off", given.text);
+             arguments.filters.plugins = given.value == "on";
+             return {};
+           }},
+    Option{"builtin=off[:NAME...]", "use plugins instead of all built-in filters, or of these (names or ids)",
+           set_builtin},
+
+    Option{"ro", "read-only; so is the mount of a source that cannot be written",
+           set_bool<&mount::Options::read_only, true>},
+    Option{"rw", "", set_bool<&mount::Options::read_only, false>},
+    Option{"mkdir", "create MOUNTPOINT if it does not exist, and remove it at the unmount",
+           set_flag<&mount::Options::make_mountpoint>},
+    Option{"nonempty", "mount on a directory that is not empty, or on another codecfs mount",
+           set_flag<&mount::Options::nonempty>},
+    Option{"nodelete", "variables and groups cannot be removed (EPERM)", set_flag<&mount::Options::nodelete>},
+    Option{"anon", "s3:// without credentials, for public buckets", set_flag<&remote::ObjectOptions::anonymous>},
+    Option{"path_style", "s3:// with the bucket in the path, not in the name of the host",
+           set_flag<&remote::ObjectOptions::path_style>},
+    Option{"requester_pays", "agree to pay for requests to buckets that want that",
+           set_flag<&remote::ObjectOptions::requester_pays>},
+    Option{"coherent", "show changes by other programs in a Zarr directory within a second (not: URLs)",
+           set_flag<&mount::Options::coherent>},
+    Option{"portable", "view encoded3: only codecs that every reader of Zarr v3 has",
+           set_flag<&mount::Options::portable>},
+    Option{"allow_other, allow_root", "let other users access the mount (they need the source's permissions)",
+           pass_to_libfuse},
+    Option{"auto_unmount", "unmount when the daemon dies", pass_to_libfuse},
+    Option{"debug", "log every request; implies -f and loglevel=debug",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             CODECFS_TRY(set_flag<&mount::Options::debug>(arguments, given));
+             arguments.options.foreground = true;
+             arguments.options.log_level = log::Level::debug;
+             return {};
+           }},
+    Option{"nofail", "if SOURCE does not exist, do nothing and report success",
+           set_bool<&MountArguments::may_be_missing, true>},
+    Option{"exec, noexec, atime, noatime, diratime, nodiratime, relatime, norelatime, default_permissions, sync, "
+           "dirsync",
+           "", pass_to_libfuse},
+    // They do not concern a filesystem, or codecfs always behaves so.
+    Option{
+        "defaults, auto, noauto, user, nouser, users, owner, group, _netdev, nodev, nosuid, suid, dev, silent, loud, "
+        "async, mand, nomand, noiversion",
+        "", ignore},
+};
+
+/// "a, b" has the names a and b; "a=VALUE" has a.
+std::vector<std::string_view> names_of(const Option& option) {
   std::vector<std::string_view> names;
-  for (const OwnOption& own : kOwnOptions) names.push_back(own.name.substr(0, own.name.find('=')));
-  names.insert(names.end(), kFlags.begin(), kFlags.end());
-  names.insert(names.end(), kHandedOn.begin(), kHandedOn.end());
-  names.insert(names.end(), kIgnored.begin(), kIgnored.end());
-  return did_you_mean(name, names);
+  for (std::string_view rest = option.form.substr(0, option.form.find('=')); !rest.empty();) {
+    const size_t end = std::min(rest.find(", "), rest.size());
+    names.push_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 2, rest.size()));
+  }
+  return names;
 }
 
-Result<> apply_option(MountArguments& arguments, const std::string& option) {
-  mount::Options& options = arguments.options;
-  const size_t equals = option.find('=');
-  const std::string name = option.substr(0, equals);
-  for (const OwnOption& own : kOwnOptions) {
-    if (own.name.substr(0, own.name.find('=')) != name) continue;
-    if (equals == std::string::npos) return fail(EINVAL, "-o {}: needs a value: {}", option, own.name);
-    return own.set(arguments, option.substr(equals + 1));
+std::string_view name_of(const Given& given) { return std::string_view(given.text).substr(0, given.text.find('=')); }
+
+Result<> refuse_unknown(const Given& given) {
+  std::vector<std::string_view> names;
+  for (const Option& option : kOptions)
+    for (const std::string_view name : names_of(option)) names.push_back(name);
+  return fail(EINVAL, "unknown mount option: {} (codecfs --help lists them){}", given.text,
+              did_you_mean(name_of(given), names));
+}
+
+Result<> apply_option(MountArguments& arguments, const std::string& text) {
+  const size_t equals = text.find('=');
+  const Given given{text, equals == text.npos ? "" : text.substr(equals + 1)};
+  for (const Option& option : kOptions) {
+    if (std::ranges::count(names_of(option), name_of(given)) == 0) continue;
+    if (option.form.contains('=') && equals == text.npos)
+      return fail(EINVAL, "-o {}: needs a value: {}", text, option.form);
+    return option.set(arguments, given);
   }
-  if (name.starts_with("x-") || name == "comment" || std::ranges::find(kIgnored, name) != kIgnored.end()) return {};
-  if (name == "ro" || name == "rw") {
-    options.read_only = name == "ro";
-    return {};
-  }
-  if (option == "coherent") {
-    options.coherent = true;
-    return {};
-  }
-  if (option == "nonempty") {
-    options.nonempty = true;
-    return {};
-  }
-  if (option == "nodelete") {
-    options.nodelete = true;
-    return {};
-  }
-  if (option == "portable") {
-    options.portable = true;
-    return {};
-  }
-  if (option == "anon" || option == "path_style" || option == "requester_pays") {
-    remote::ObjectOptions& objects = options.sources.objects;
-    (option == "anon"         ? objects.anonymous
-     : option == "path_style" ? objects.path_style
-                              : objects.requester_pays) = true;
-    return {};
-  }
-  if (name == "nofail") {
-    arguments.may_be_missing = true;
-    return {};
-  }
-  if (option == "mkdir") {
-    options.make_mountpoint = true;
-    return {};
-  }
-  if (option == "debug") {
-    options.debug = options.foreground = true;
-    options.log_level = log::Level::debug;
-    return {};
-  }
-  if (std::ranges::find(kHandedOn, name) != kHandedOn.end()) {
-    options.fuse.push_back(option);
-    return {};
-  }
-  return fail(EINVAL, "unknown mount option: {} (codecfs --help lists them){}", option, hint_for(name));
+  if (text.starts_with("x-") || name_of(given) == "comment") return {};  // for other programs that read fstab
+  return refuse_unknown(given);
 }
 
 }  // namespace
@@ -339,21 +359,9 @@ Result<> apply_options(MountArguments& arguments, const std::vector<std::string>
 
 std::string mount_options_help() {
   std::string text = "Options of -o (separated by commas):\n";
-  for (const OwnOption& own : kOwnOptions) text += fmt::format("  {:<27} {}\n", own.name, own.help);
+  for (const Option& option : kOptions)
+    if (!option.help.empty()) text += fmt::format("  {:<27} {}\n", option.form, option.help);
   text +=
-      "  ro                          read-only; so is the mount of a source that cannot be written\n"
-      "  mkdir                       create MOUNTPOINT if it does not exist, and remove it at the unmount\n"
-      "  nonempty                    mount on a directory that is not empty, or on another codecfs mount\n"
-      "  nodelete                    variables and groups cannot be removed (EPERM)\n"
-      "  anon                        s3:// without credentials, for public buckets\n"
-      "  path_style                  s3:// with the bucket in the path, not in the name of the host\n"
-      "  requester_pays              agree to pay for requests to buckets that want that\n"
-      "  coherent                    show changes by other programs in a Zarr directory within a second (not: URLs)\n"
-      "  portable                    view encoded3: only codecs that every reader of Zarr v3 has\n"
-      "  allow_other, allow_root     let other users access the mount (they need the source's permissions)\n"
-      "  auto_unmount                unmount when the daemon dies\n"
-      "  debug                       log every request; implies -f and loglevel=debug\n"
-      "  nofail                      if SOURCE does not exist, do nothing and report success\n"
       "  noexec, noatime, ...        the usual options of mount(8) and fstab (noauto, x-*)\n"
       "\nFilter rules: VARS is * or names joined by & (v&/group/w; a backslash escapes a character);\n"
       "SPEC is none, or a pipeline of ids or names with their parameters: shuffle|zstd,3 or 2|32015,3. The\n"

@@ -2,11 +2,11 @@
 
 #include <fmt/core.h>
 
-#include <cstdio>
 #include <utility>
 
 #include "backends/api/newer_format.h"
 #include "base/sandbox.h"
+#include "cli/report.h"
 #include "filters/core/codec_json.h"
 #include "fs/passthrough/fuse_version.h"
 #include "version.h"
@@ -20,12 +20,10 @@ class PrintCommand final : public Command {
 
   [[nodiscard]] CommandHelp help() const override { return {"", "", ""}; }
   void declare(ArgumentParser&) override {}
-  int run() override {
-    std::fputs(text_.c_str(), stdout);
-    return 0;
-  }
 
  private:
+  Result<int> work() override { return print(text_); }
+
   const std::string text_;
 };
 

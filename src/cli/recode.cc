@@ -45,9 +45,9 @@ class RecodeCommand final : public Command {
         "  codecfs recode -F '*,shuffle|zstd,3' era5.nc && codecfs compact era5.nc\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "a dataset", .value = "", .required = true});
-    parser.add_flag("--dry-run", dry_run_, {.group = "Options", .text = "only print what would change"});
-    parser.add_flag("--estimate", estimate_, {.group = "Options", .text = "only measure what filters would gain"});
+    parser.add_value("SOURCE", source_, {.text = "a dataset", .required = true});
+    parser.add_flag("--dry-run", dry_run_, {.text = "only print what would change"});
+    parser.add_flag("--estimate", estimate_, {.text = "only measure what filters would gain"});
     options_.declare_with_rules(parser);
   }
   Result<> check() override {
@@ -55,12 +55,10 @@ class RecodeCommand final : public Command {
       return fail(EINVAL, "recode: needs the filters: -F VARS,SPEC (see codecfs recode --help)");
     return options_.prepare();
   }
-  int run() override {
-    const Result<int> code = estimate_ ? print_estimates() : recode();
-    return code ? *code : report(code.error(), kFailed);
-  }
 
  private:
+  Result<int> work() override { return estimate_ ? print_estimates() : recode(); }
+
   Result<int> recode() {
     commands::catch_signals();
     CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_, !dry_run_));

@@ -39,35 +39,30 @@ class RefsCommand final : public Command {
         "    {\"consolidated\": False, \"storage_options\": {\"fo\": \"era5.json\"}}))'\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value(
-        "SOURCE", source_,
-        {.group = "Arguments", .text = "an HDF5 or netCDF-4 file, or a zip archive", .value = "", .required = true});
-    parser.add_value(
-        "-o,--output", output_,
-        {.group = "Options", .text = "write to this file, or with --parquet new directory", .value = "FILE"});
-    parser.add_flag("--parquet", is_parquet_,
-                    {.group = "Options", .text = "a directory of Parquet files, for very many chunks; needs -o"});
-    parser.add_value(
-        "--url", url_,
-        {.group = "Options", .text = "how readers name the source (default: its absolute path)", .value = "URL"});
+    parser.add_value("SOURCE", source_, {.text = "an HDF5 or netCDF-4 file, or a zip archive", .required = true});
+    parser.add_value("-o,--output", output_,
+                     {.text = "write to this file, or with --parquet new directory", .value = "FILE"});
+    parser.add_flag("--parquet", is_parquet_, {.text = "a directory of Parquet files, for very many chunks; needs -o"});
+    parser.add_value("--url", url_,
+                     {.text = "how readers name the source (default: its absolute path)", .value = "URL"});
     options_.declare(parser);
   }
   Result<> check() override {
     if (is_parquet_ && output_.empty()) return fail(EINVAL, "--parquet makes a directory: name it with -o");
     return options_.prepare();
   }
-  int run() override {
-    const Result<commands::References> written = write();
-    if (!written) return report(written.error(), kFailed);
-    if (output_.empty()) return 0;
-    std::string inlined;
-    if (written->inlined > 0)
-      inlined = fmt::format(", and {} that are part of it ({})", human_count(written->inlined),
-                            human_bytes(written->inlined_bytes));
-    return print(fmt::format("{}: {}{}\n", output_, counted(written->chunks, "chunk"), inlined));
-  }
 
  private:
+  Result<int> work() override {
+    CODECFS_ASSIGN(const commands::References written, write());
+    if (output_.empty()) return 0;
+    std::string inlined;
+    if (written.inlined > 0)
+      inlined = fmt::format(", and {} that are part of it ({})", human_count(written.inlined),
+                            human_bytes(written.inlined_bytes));
+    return print(fmt::format("{}: {}{}\n", output_, counted(written.chunks, "chunk"), inlined));
+  }
+
   Result<commands::References> write() {
     commands::catch_signals();
     if (!url_.empty() && !is_utf8(url_)) return fail(EILSEQ, "--url is not UTF-8");

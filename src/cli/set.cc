@@ -21,22 +21,16 @@ class SetCommand final : public Command {
         "  codecfs set ~/mnt/temperature none\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value("PATH", path_,
-                     {.group = "Arguments",
-                      .text = "the directory of a variable or group in a mount",
-                      .value = "",
-                      .required = true});
-    parser.add_value(
-        "SPEC", spec_,
-        {.group = "Arguments", .text = "filters as in nccopy: shuffle|zstd,3, or none", .value = "", .required = true});
-  }
-  int run() override {
-    const Result<std::string> now = mount::set_filters(path_, spec_);
-    if (!now) return report(now.error(), kFailed);
-    return print(fmt::format("{}: {}\n", path_, *now));
+    parser.add_value("PATH", path_, {.text = "the directory of a variable or group in a mount", .required = true});
+    parser.add_value("SPEC", spec_, {.text = "filters as in nccopy: shuffle|zstd,3, or none", .required = true});
   }
 
  private:
+  Result<int> work() override {
+    CODECFS_ASSIGN(const std::string now, mount::set_filters(path_, spec_));
+    return print(fmt::format("{}: {}\n", path_, now));
+  }
+
   std::string path_;
   std::string spec_;
 };

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <utility>
 
 #include "base/progress_reporter.h"
@@ -13,23 +12,22 @@ namespace {
 
 class SourceCommand final : public Command {
  public:
-  SourceCommand(CommandHelp help, SourceWork work) : help_(std::move(help)), work_(work) {}
+  SourceCommand(CommandHelp help, SourceWork of_source) : help_(std::move(help)), of_source_(of_source) {}
 
   [[nodiscard]] CommandHelp help() const override { return help_; }
   void declare(ArgumentParser& parser) override {
-    parser.add_value("SOURCE", source_, {.group = "Arguments", .text = "a dataset", .value = "", .required = true});
-  }
-  int run() override {
-    ProgressReporter::show_on(STDERR_FILENO);
-    const Result<std::string> summary = work_(source_);
-    if (!summary) return report(summary.error(), kFailed);
-    std::printf("%s\n", summary->c_str());
-    return 0;
+    parser.add_value("SOURCE", source_, {.text = "a dataset", .required = true});
   }
 
  private:
+  Result<int> work() override {
+    ProgressReporter::show_on(STDERR_FILENO);
+    CODECFS_ASSIGN(const std::string summary, of_source_(source_));
+    return print(summary + "\n");
+  }
+
   const CommandHelp help_;
-  const SourceWork work_;
+  const SourceWork of_source_;
   std::string source_;
 };
 

@@ -22,26 +22,24 @@ class StatusCommand final : public Command {
         "  codecfs status --prometheus > /var/lib/node_exporter/codecfs.prom\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value("MOUNTPOINT", mountpoint_, {.group = "Arguments", .text = "default: all mounts", .value = ""});
-    parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON with all counters"});
-    parser.add_flag("--prometheus", as_prometheus_,
-                    {.group = "Options", .text = "print all counters in the text format of Prometheus"});
+    parser.add_value("MOUNTPOINT", mountpoint_, {.text = "default: all mounts"});
+    parser.add_flag("--json", as_json_, {.text = "print JSON with all counters"});
+    parser.add_flag("--prometheus", as_prometheus_, {.text = "print all counters in the text format of Prometheus"});
   }
   Result<> check() override {
     if (as_json_ && as_prometheus_) return fail(EINVAL, "status: --json or --prometheus, not both");
     return {};
   }
-  int run() override {
-    const auto mounts =
-        mount::status_of_mounts(mountpoint_.empty() ? std::nullopt : std::optional<std::string>(mountpoint_));
-    if (!mounts) return report(mounts.error(), kFailed);
-    const std::string text = as_json_         ? print_json(mount::status_json(*mounts), 2) + "\n"
-                             : as_prometheus_ ? mount::status_prometheus(*mounts)
-                                              : mount::status_text(*mounts);
-    return print(text);
-  }
 
  private:
+  Result<int> work() override {
+    CODECFS_ASSIGN(
+        const auto mounts,
+        mount::status_of_mounts(mountpoint_.empty() ? std::nullopt : std::optional<std::string>(mountpoint_)));
+    if (as_json_) return print(print_json(mount::status_json(mounts), 2) + "\n");
+    return print(as_prometheus_ ? mount::status_prometheus(mounts) : mount::status_text(mounts));
+  }
+
   std::string mountpoint_;
   bool as_json_ = false;
   bool as_prometheus_ = false;

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "cli/command.h"
-#include "cli/report.h"
 
 namespace codecfs::cli {
 namespace {
@@ -19,17 +18,15 @@ class UnmountCommand final : public Command {
             "\nExample:\n  codecfs unmount ~/mnt\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value(
-        "MOUNTPOINT", mountpoint_,
-        {.group = "Arguments", .text = "where codecfs has mounted a source", .value = "", .required = true});
-  }
-
-  int run() override {
-    const Result<> unmounted = mount::unmount(mountpoint_);
-    return unmounted ? 0 : report(unmounted.error(), kFailed);
+    parser.add_value("MOUNTPOINT", mountpoint_, {.text = "where codecfs has mounted a source", .required = true});
   }
 
  private:
+  Result<int> work() override {
+    CODECFS_TRY(mount::unmount(mountpoint_));
+    return 0;
+  }
+
   std::string mountpoint_;
 };
 

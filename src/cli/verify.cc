@@ -28,26 +28,20 @@ class VerifyCommand final : public Command {
         "  codecfs verify --json store.zarr > report.json || echo damaged\n"};
   }
   void declare(ArgumentParser& parser) override {
-    parser.add_value(
-        "SOURCE", source_,
-        {.group = "Arguments", .text = "a dataset, or a folder of datasets", .value = "", .required = true});
-    parser.add_flag("--json", as_json_, {.group = "Options", .text = "print JSON"});
+    parser.add_value("SOURCE", source_, {.text = "a dataset, or a folder of datasets", .required = true});
+    parser.add_flag("--json", as_json_, {.text = "print JSON"});
     options_.declare(parser);
   }
   Result<> check() override { return options_.prepare(); }
-  int run() override {
-    const Result<commands::Verification> found = check_source();
-    if (!found) return report(found.error(), kFailed);
-    const std::string text = as_json_ ? print_json(commands::verification_json(*found, shown_source(source_)), 2) + "\n"
-                                      : commands::verification_text(*found, shown_source(source_));
-    return print(text, found->damages > 0 ? kFound : found->unchecked.empty() ? 0 : kIncomplete);
-  }
 
  private:
-  Result<commands::Verification> check_source() {
+  Result<int> work() override {
     commands::catch_signals();
     CODECFS_ASSIGN(const std::unique_ptr<Source> source, options_.open(source_));
-    return commands::verify(*source);
+    CODECFS_ASSIGN(const commands::Verification found, commands::verify(*source));
+    const int code = found.damages > 0 ? kFound : found.unchecked.empty() ? 0 : kIncomplete;
+    if (as_json_) return print(print_json(commands::verification_json(found, shown_source(source_)), 2) + "\n", code);
+    return print(commands::verification_text(found, shown_source(source_)), code);
   }
 
   std::string source_;
