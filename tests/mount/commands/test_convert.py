@@ -119,7 +119,7 @@ def test_stored_bytes_are_passed_through(tmp_path):
 def test_rules_give_other_filters(tmp_path, form):
     source = make_source(tmp_path / "a.nc")
     codecfs("convert", "--format", form, "-F", "t,shuffle|zstd,5", "-F", "/g/big,none", source, tmp_path / "b")
-    found = {v["path"]: v for v in json.loads(codecfs("info", "--json", tmp_path / "b").output)["variables"]}
+    found = {v["path"]: v for v in json.loads(codecfs("info", "--json", tmp_path / "b").stdout)["variables"]}
     assert found["/t"]["filter"] == "2,2|32015,5" and found["/g/big"]["filter"] == "none"
     codecfs("compare", source, tmp_path / "b")
 
@@ -147,7 +147,7 @@ def test_the_ending_chooses_the_format(tmp_path):
     source = DATA / "hdf5/layouts.h5"
     for name, what in (("a.h5", "HDF5"), ("a.nc", "HDF5"), ("a.zip", "zip"), ("a.zarr", "Zarr v2"), ("plain", "Zarr v2")):
         codecfs("convert", source, tmp_path / name)
-        told = json.loads(codecfs("info", "--json", tmp_path / name).output)["format"]
+        told = json.loads(codecfs("info", "--json", tmp_path / name).stdout)["format"]
         assert what.split()[0] in told or (what == "HDF5" and "netCDF-4" in told), (name, told)
 
 
@@ -450,7 +450,7 @@ def test_variables_and_groups_are_left_out(tmp_path, name, words):
     assert "--skip /nowhere: not in" in codecfs("convert", *words, source, made, "--skip", "nowhere", code=32).output
     assert sorted(os.listdir(tmp_path)) == ["a.h5"]
     codecfs("convert", *words, source, made, "--skip", "/references", "--skip", "g/h/")
-    info = json.loads(codecfs("info", "--json", made).output)
+    info = json.loads(codecfs("info", "--json", made).stdout)
     assert sorted(v["path"] for v in info["variables"]) == ["/g/v", "/gg", "/v"]
     if name == "b.zip":
         group = zarr.open_group(zarr.ZipStore(str(made), mode="r"), "r")
@@ -496,7 +496,7 @@ def test_all_that_cannot_be_opened_is_told(tmp_path, words):
     told = codecfs("convert", *words, "--skip", "worse", "--skip", "g/bad", "--skip-unsupported", path, made).output
     for name in "/g/bad", "/worse", "/references":
         assert f"left out: {name}: " in told
-    assert [v["path"] for v in json.loads(codecfs("info", "--json", made).output)["variables"]] == ["/whole"]
+    assert [v["path"] for v in json.loads(codecfs("info", "--json", made).stdout)["variables"]] == ["/whole"]
 
 
 def test_what_zarr3_has_no_form_for(tmp_path):
@@ -538,7 +538,7 @@ def test_attributes_that_cannot_be_read_are_not_replaced(tmp_path, form):
     for left in tmp_path.glob("*partial*"):
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     codecfs("convert", "--format", form, "--skip", "v", "--skip", "g", tmp_path / "a.h5", tmp_path / "d")
-    assert [v["path"] for v in json.loads(codecfs("info", "--json", tmp_path / "d").output)["variables"]] == ["/w"]
+    assert [v["path"] for v in json.loads(codecfs("info", "--json", tmp_path / "d").stdout)["variables"]] == ["/w"]
 
 
 RULES = [("v,szip,4,16", "szip"), ("v,lzf", "lzf"), ("nowhere,deflate,1", "no such variable"), ("g,deflate,1", "is a group"),

@@ -181,7 +181,7 @@ def test_what_is_skipped_is_not_in_the_file(tmp_path):
         # A dimension that others have stays, without its values.
         assert not other["x"][...].any() and other["limited"].dims[1][0] == other["x"]
     assert b"secret of mine" not in made.read_bytes()
-    found = [v["path"] for v in json.loads(codecfs("info", "--json", made).output)["variables"]]
+    found = [v["path"] for v in json.loads(codecfs("info", "--json", made).stdout)["variables"]]
     assert "/x" not in found and "/y" in found
 
 

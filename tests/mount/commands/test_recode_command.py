@@ -98,7 +98,7 @@ def test_exit_codes_say_whether_something_was_changed(tmp_path, small_disk):
         values = np.random.default_rng(1).integers(0, 1 << 60, 500_000)
         group.create_dataset("b", data=values, chunks=(10_000,), compressor=None)
     def kept():
-        return {v["path"]: v["filter"] for v in json.loads(codecfs("info", "--json", archive).output)["variables"]}
+        return {v["path"]: v["filter"] for v in json.loads(codecfs("info", "--json", archive).stdout)["variables"]}
     told = codecfs("recode", "-F", "*,deflate,1", archive, code=3).output
     assert re.search(r"^/a: none -> deflate,1 \(10 chunks, .* -> .*\)$", told, re.M) and "/b: left as it is: " in told, told
     assert "No space left" in told and kept() == {"/a": "1,1", "/b": "none"}

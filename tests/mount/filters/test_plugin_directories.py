@@ -120,7 +120,7 @@ def test_every_library_is_taken(mount, tmp_path, directory):
     """None of them lacks a function, crashes when it is loaded, or is set aside."""
     if directory == "netcdf4":
         python = python_of("netcdf4")
-        folder = without_plugins(python, "-c", "import netCDF4, os; print(os.path.join(netCDF4.__path__[0], 'plugins'))").stdout.strip()
+        folder = run(python, "-c", "import netCDF4, os; print(os.path.join(netCDF4.__path__[0], 'plugins'))").stdout.strip()
         if not glob.glob(f"{folder}/*.so"):
             pytest.skip("this netCDF4 has no plugins")
     else:

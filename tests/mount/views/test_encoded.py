@@ -630,13 +630,13 @@ def test_readers_of_encoded_chunks_while_they_are_written(mount, tmp_path, chain
 
     failures = []
 
-    def run():
+    def keep_looking():
         try:
             look()
         except Exception as error:  # noqa: BLE001
             failures.append(error)
 
-    readers = [threading.Thread(target=run) for _ in range(3)]
+    readers = [threading.Thread(target=keep_looking) for _ in range(3)]
     for reader in readers:
         reader.start()
     deadline = time.monotonic() + 4

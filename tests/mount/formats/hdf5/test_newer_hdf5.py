@@ -111,7 +111,7 @@ def file_of(made, name):
 def test_verify_cannot_check_it_and_calls_nothing_damaged(made, name):
     path, (wanted, what) = file_of(made, name), FILES[name]
     run(python_of("hdf5plugin"), "-c", READ, path)
-    found = json.loads(codecfs("verify", "--json", path, code=3).output)
+    found = json.loads(codecfs("verify", "--json", path, code=3).stdout)
     assert found["damages"] == 0 and found["damaged"] == []
     assert {place["path"] for place in found["unchecked"]} == wanted
     for place in found["unchecked"]:
@@ -152,7 +152,7 @@ def test_what_is_of_a_newer_version_is_never_left_out_of_a_conversion(made, tmp_
 
 
 def test_without_isolation(made):
-    found = json.loads(codecfs("verify", "--json", "-O", "isolate=off", made / "types.h5", code=3).output)
+    found = json.loads(codecfs("verify", "--json", "-O", "isolate=off", made / "types.h5", code=3).stdout)
     assert found["damages"] == 0 and {place["path"] for place in found["unchecked"]} == FILES["types.h5"][0]
     assert all(NEWER.fullmatch(place["reason"]) for place in found["unchecked"])
 
@@ -166,7 +166,7 @@ def test_sources_of_virtual_datasets(made, tmp_path):
             layout[:] = h5py.VirtualSource("source.h5", source, (2,))
             f.create_virtual_dataset(name, layout)
         assert f["v"][:].tolist() == [False, False]
-    [place] = json.loads(codecfs("verify", "--json", tmp_path / "a.h5", code=3).output)["unchecked"]
+    [place] = json.loads(codecfs("verify", "--json", tmp_path / "a.h5", code=3).stdout)["unchecked"]
     assert place["path"] == "/v" and place["reason"].startswith("its source truth in source.h5 is written by a newer HDF5 (")
     for words in [], ["--skip-unsupported"]:
         assert NEWER.search(codecfs("convert", *words, tmp_path / "a.h5", tmp_path / "b.zarr", code=32).output)
@@ -241,7 +241,7 @@ def test_a_changed_byte_is_damage_and_not_newer(made, tmp_path):
     for number, (what, data, place) in enumerate(damaged_types(made, tmp_path)):
         path = tmp_path / f"{number}.h5"
         path.write_bytes(data)
-        found = json.loads(codecfs("verify", "--json", path, code=2).output)
+        found = json.loads(codecfs("verify", "--json", path, code=2).stdout)
         reasons = [damage["reason"] for damage in found["damaged"] if damage["path"] == place]
         assert len(reasons) == 1 and "damage" in reasons[0] and "newer" not in reasons[0], (what, found)
 
@@ -252,7 +252,7 @@ def test_a_damaged_type_beside_newer_ones(made, tmp_path):
     with h5py.File(tmp_path / "a.h5") as f:
         data[h5py.h5o.get_info(f["other"].id).addr + 40] ^= 0xff
     (tmp_path / "a.h5").write_bytes(data)
-    found = json.loads(codecfs("verify", "--json", tmp_path / "a.h5", code=2).output)
+    found = json.loads(codecfs("verify", "--json", tmp_path / "a.h5", code=2).stdout)
     assert [damage["path"] for damage in found["damaged"]] == ["/other"]
     assert {place["path"] for place in found["unchecked"]} == {"/", "/good", "/g"}
 
