@@ -72,14 +72,14 @@ Result<> set_size(MountArguments& arguments, const Given& given) {
   return {};
 }
 
-/// A number from 1 to kMost.
-template <auto kField, unsigned kMost>
+/// A number from 1 to kMax.
+template <auto kField, unsigned kMax>
 Result<> set_number(MountArguments& arguments, const Given& given) {
   unsigned number = 0;
   const char* const last = given.value.data() + given.value.size();
   const auto [end, error] = std::from_chars(given.value.data(), last, number);
-  if (error != std::errc{} || end != last || number < 1 || number > kMost)
-    return fail(EINVAL, "-o {}: a number from 1 to {}", given.text, kMost);
+  if (error != std::errc{} || end != last || number < 1 || number > kMax)
+    return fail(EINVAL, "-o {}: a number from 1 to {}", given.text, kMax);
   auto& value = field(arguments, kField);
   value = std::remove_reference_t<decltype(value)>(number);
   return {};
