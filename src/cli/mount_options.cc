@@ -1,5 +1,7 @@
 #include "cli/mount_options.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -208,10 +210,10 @@ constexpr std::array kOptions{
            }},
     Option{"create=FORMAT", "create an empty SOURCE if it does not exist: hdf5, zarr, zarr3, zip or nczarr",
            [](MountArguments& arguments, const Given& given) -> Result<> {
-             const std::string& value = given.value;
-             if (value != "hdf5" && value != "zarr" && value != "zarr3" && value != "zip" && value != "nczarr")
-               return fail(EINVAL, "-o {}: hdf5, zarr, zarr3, zip or nczarr", given.text);
-             arguments.options.create = value;
+             const std::vector<std::string_view> formats = formats_of_new_sources();
+             if (std::ranges::find(formats, given.value) == formats.end())
+               return fail(EINVAL, "-o {}: is none of {}", given.text, fmt::join(formats, ", "));
+             arguments.options.create = given.value;
              return {};
            }},
     Option{"view=NAME",
@@ -219,9 +221,7 @@ constexpr std::array kOptions{
            "or raw",
            [](MountArguments& arguments, const Given& given) -> Result<> {
              const std::optional<fs::View> view = fs::view_named(given.value);
-             if (!view)
-               return fail(EINVAL, "-o {}: there are the views decoded, encoded, decoded3, encoded3, npy and raw",
-                           given.text);
+             if (!view) return fail(EINVAL, "-o {}: there are the views {}", given.text, fs::view_names());
              arguments.options.view = *view;
              return {};
            }},

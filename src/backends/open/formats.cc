@@ -1,6 +1,7 @@
 #include "backends/open/formats.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -197,12 +198,19 @@ const Format& format_at(const std::string& path) {
   return format == nullptr ? kHdf5 : *format;
 }
 
+std::vector<std::string_view> formats_of_new_sources() {
+  std::vector<std::string_view> names;
+  for (const Format* format : kFormats)
+    for (const NewSource& kind : format->new_sources) names.push_back(kind.name);
+  return names;
+}
+
 Result<const NewSource*> new_source_named(std::string_view name) {
   for (const Format* format : kFormats)
     for (const NewSource& kind : format->new_sources)
       if (kind.name == name) return &kind;
-  return fail(EINVAL, "\"{}\" is not a format in which a source can be created; use hdf5, zarr, zarr3, zip or nczarr",
-              name);
+  return fail(EINVAL, "\"{}\" is not a format in which a source can be created; use one of {}", name,
+              fmt::join(formats_of_new_sources(), ", "));
 }
 
 std::optional<EntryKind> dataset_kind(int fd, const struct stat& status) {

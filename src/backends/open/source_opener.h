@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backends/api/source.h"
 #include "backends/api/source_check.h"
@@ -72,6 +73,9 @@ class SourceOpener {
  private:
   std::shared_ptr<const State> state_;
 };
+
+/// The formats in which SourceOpener::create() makes sources.
+std::vector<std::string_view> formats_of_new_sources();
 
 /// Whether the name of a source is a URL (s3://, https://, http://).
 bool is_source_url(std::string_view path);

@@ -1,5 +1,7 @@
 #include "fs/nodes/view.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace codecfs::fs {
@@ -32,6 +34,13 @@ const ViewForm& form_of(View view) { return *kForms[static_cast<size_t>(view)]; 
 
 std::optional<View> view_named(std::string_view name) {
   return first_view([&](const ViewForm& form) { return form.name == name; });
+}
+
+std::string view_names() {
+  std::string names;
+  for (size_t i = 0; i < kViews; ++i)
+    names += fmt::format("{}{}", i == 0 ? "" : i + 1 == kViews ? " and " : ", ", kForms[i]->name);
+  return names;
 }
 
 View default_view(const Source& source) {

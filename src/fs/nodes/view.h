@@ -52,6 +52,8 @@ const ViewForm& form_of(View view);
 /// "decoded", "encoded", ...: the name for users.
 inline std::string_view name_of(View view) { return form_of(view).name; }
 std::optional<View> view_named(std::string_view name);
+/// All names: "decoded, encoded, ... and raw".
+std::string view_names();
 /// The view that a mount of this source shows if the user does not choose one: its own format, decoded.
 View default_view(const Source& source);
 /// The view with the other format of metadata, and encoded or decoded as this one.
