@@ -55,7 +55,6 @@ struct Format {
 };
 
 /// In the order in which they are tried. The last one is that of folders.
-std::span<const Format> formats();
 /// The format that recognises a source; null if none does.
 const Format* format_of(const Look& look);
 /// The format of what is at a path or URL. A file of no known format, or one that cannot be opened, counts as HDF5: the
