@@ -11,10 +11,9 @@ import pytest
 
 from conftest import wait_until, xattr
 from mounts import signal_all
-from filter_plugins import DEBIAN, HOSTILE, compile_plugin
+from filter_plugins import DEBIAN, HOSTILE, compile_plugin, hostile  # noqa: F401: a fixture
 from running import codecfs, run
 from test_plugins import DATA, every_chunk, fails, loaded_by, read, table
-
 
 
 def write_chunks(path, chunks):
