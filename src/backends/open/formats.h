@@ -54,8 +54,7 @@ struct Format {
   Result<std::string> (*compact)(const std::string& path, const std::function<bool()>& cancelled);
 };
 
-/// In the order in which they are tried. The last one is that of folders.
-/// The format that recognises a source; null if none does.
+/// The first format of the table that recognises a source; null if none does.
 const Format* format_of(const Look& look);
 /// The format of what is at a path or URL. A file of no known format, or one that cannot be opened, counts as HDF5: the
 /// caller's next step reports the error.
