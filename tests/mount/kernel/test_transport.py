@@ -195,7 +195,7 @@ def test_a_second_reader_has_nothing_decoded(try_mount, tmp_path, transport):
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     again = read_all()
     assert again["chunks_decoded"] >= second["chunks_decoded"] + count - 3
-    assert again["decodes_ahead"] >= second["decodes_ahead"] + count // 4, "read-ahead goes on"
+    assert again["decodes_ahead"] >= second["decodes_ahead"] + count // 20, "read-ahead goes on"
     last = read_all()
     assert last["chunks_decoded"] <= again["chunks_decoded"] + 3
 
