@@ -193,7 +193,8 @@ const Format& format_at(const std::string& path) {
   struct stat status;
   if (!fd || ::fstat(fd.get(), &status) != 0) return kHdf5;
   if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode)) return kHdf5;
-  const auto look = look_at(fd.get(), S_ISDIR(status.st_mode), static_cast<uint64_t>(status.st_size));
+  auto look = look_at(fd.get(), S_ISDIR(status.st_mode), static_cast<uint64_t>(status.st_size));
+  if (look) look->start.clear();  // an archive with other content before it is only not opened
   const Format* const format = look ? format_of(*look) : nullptr;
   return format == nullptr ? kHdf5 : *format;
 }

@@ -49,10 +49,11 @@ Result<std::unique_ptr<Source>> open_object(const SourceOpener& opener, std::sha
   if (!opened) return pass_on(opened);
   const std::shared_ptr<remote::ObjectFile> object = *std::move(opened);
   if (object->size() == 0) return fail(EINVAL, "{}: is empty", name);
-  CODECFS_ASSIGN(const Look look, look_at(*object));
-  const Format* const format = format_of(look);
+  const Result<Look> look = look_at(*object);
+  if (!look) return fail(look.error().code, "{}: {}", name, look.error().reason);
+  const Format* const format = format_of(*look);
   if (format != nullptr && format->open_object != nullptr) return format->open_object(object, opener);
-  if (const char* what = unsupported_start(look.start)) return fail(EINVAL, "{}: is {}", name, what);
+  if (const char* what = unsupported_start(look->start)) return fail(EINVAL, "{}: is {}", name, what);
   return fail(EINVAL, "{}: is a single object, and neither HDF5 nor netCDF-4 nor a zip archive", name);
 }
 

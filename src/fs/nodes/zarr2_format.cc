@@ -30,7 +30,7 @@ bool is_shown_in_zarr2(std::span<const FilterStage> shown, std::span<const Filte
 
 }  // namespace
 
-const MetadataFormat kZarr2Format{
+constinit const MetadataFormat kZarr2Format{
     .version = 2,
     .readers = "readers of Zarr v2",
     .of_groups = kGroupFiles2,

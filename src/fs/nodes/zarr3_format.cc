@@ -29,7 +29,7 @@ ChunkKeys zarr3_keys_of(const Variable& variable) {
 
 }  // namespace
 
-const MetadataFormat kZarr3Format{
+constinit const MetadataFormat kZarr3Format{
     .version = 3,
     .readers = "readers of Zarr v3",
     .of_groups = kGroupFiles3,

@@ -5,6 +5,6 @@
 namespace codecfs::fs::forms {
 
 extern const ViewForm decoded;
-const ViewForm decoded{.name = "decoded", .metadata = &kZarr2Format};
+constinit const ViewForm decoded{.name = "decoded", .metadata = &kZarr2Format};
 
 }  // namespace codecfs::fs::forms

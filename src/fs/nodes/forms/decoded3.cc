@@ -5,6 +5,6 @@
 namespace codecfs::fs::forms {
 
 extern const ViewForm decoded3;
-const ViewForm decoded3{.name = "decoded3", .metadata = &kZarr3Format};
+constinit const ViewForm decoded3{.name = "decoded3", .metadata = &kZarr3Format};
 
 }  // namespace codecfs::fs::forms

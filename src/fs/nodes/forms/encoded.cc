@@ -5,6 +5,6 @@
 namespace codecfs::fs::forms {
 
 extern const ViewForm encoded;
-const ViewForm encoded{.name = "encoded", .metadata = &kZarr2Format, .is_encoded = true};
+constinit const ViewForm encoded{.name = "encoded", .metadata = &kZarr2Format, .is_encoded = true};
 
 }  // namespace codecfs::fs::forms

@@ -5,6 +5,6 @@
 namespace codecfs::fs::forms {
 
 extern const ViewForm encoded3;
-const ViewForm encoded3{.name = "encoded3", .metadata = &kZarr3Format, .is_encoded = true};
+constinit const ViewForm encoded3{.name = "encoded3", .metadata = &kZarr3Format, .is_encoded = true};
 
 }  // namespace codecfs::fs::forms

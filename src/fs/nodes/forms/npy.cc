@@ -14,6 +14,6 @@ constexpr ArrayForm kNpyFile{
 }  // namespace
 
 extern const ViewForm npy;
-const ViewForm npy{.name = "npy", .array = &kNpyFile};
+constinit const ViewForm npy{.name = "npy", .array = &kNpyFile};
 
 }  // namespace codecfs::fs::forms

@@ -16,6 +16,6 @@ constexpr ArrayForm kRawFile{.suffix = "",
 }  // namespace
 
 extern const ViewForm raw;
-const ViewForm raw{.name = "raw", .array = &kRawFile};
+constinit const ViewForm raw{.name = "raw", .array = &kRawFile};
 
 }  // namespace codecfs::fs::forms
