@@ -294,10 +294,10 @@ class Mount:
         detach(self.path)
         self.wait_for_helpers()  # a worker that has not noticed yet still has the lock on the source
 
-    def kill_daemon(self):
+    def kill_daemon(self, stopped=()):
         """SIGKILL to the daemon alone. Returns when its survivor has finished, and the process of libhdf5 has ended, which has
-        the lock of the file until then."""
-        descendants = descendants_of_process(self.process.pid)
+        the lock of the file until then. `stopped`: processes that are stopped, and not waited for."""
+        descendants = set(descendants_of_process(self.process.pid)) - set(stopped)
         self.process.kill()
         self.process.wait(KILL_SECONDS)
         self.ended = True

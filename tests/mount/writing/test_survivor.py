@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from conftest import CODECFS, Mount, detach, is_gone, wait_until
+from conftest import CODECFS, Mount, is_gone, wait_until
 from running import codecfs, run
 
 CHUNKS, LENGTH = 24, 1 << 18  # each chunk 2 MiB
@@ -122,10 +122,7 @@ def test_a_mount_waits_for_it(place, source, tmp_path):
         write(dead.path, 7)
         survivor, = dead.survivors()
         os.kill(survivor, signal.SIGSTOP)
-        dead.process.kill()
-        dead.process.wait(60)
-        dead.ended = True
-        detach(place)
+        dead.kill_daemon(stopped=[survivor])
         waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         with pytest.raises(subprocess.TimeoutExpired):
             waiting.wait(0.3)
