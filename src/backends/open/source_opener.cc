@@ -12,12 +12,7 @@
 
 namespace codecfs {
 
-SourceOpener::SourceOpener(SourceOptions options) {
-  auto state = std::make_shared<State>();
-  state->ranges = std::make_shared<worker::ChunkRanges>(options.hdf5.index_bytes);
-  state->options = std::move(options);
-  state_ = std::move(state);
-}
+SourceOpener::SourceOpener(SourceOptions options) : state_(std::make_shared<const State>(std::move(options))) {}
 
 Result<std::unique_ptr<Source>> SourceOpener::open(const std::string& path, bool may_write) const {
   if (is_source_url(path)) return open_url(*this, path, may_write);

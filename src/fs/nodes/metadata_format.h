@@ -31,7 +31,7 @@ struct MetadataFormat {
   int version;
   std::string_view readers;                 // for messages
   std::span<const NamedFile> of_groups;     // in the order in which they are listed
-  std::span<const NamedFile> of_variables;  // the same; _Filter and _Codecs are not listed
+  std::span<const NamedFile> of_variables;  // in that order, too; _Filter and _Codecs are not listed
   FileKind of_array;                        // what makes a directory an array, and has its codecs
   FileKind consolidated;                    // of a group: has the metadata of everything below it
   bool has_attributes_apart;                // attributes and names of dimensions are in .zattrs
@@ -53,9 +53,9 @@ struct MetadataFormat {
   bool (*is_shown_as)(std::span<const FilterStage> shown, std::span<const FilterStage> written, size_t element_bytes);
   /// A chain that was written as views of this format show it.
   std::vector<FilterStage> (*as_shown)(std::vector<FilterStage> written, size_t element_bytes);
-  /// The same for a store whose chunks numcodecs decodes.
+  /// A chain that was written, for a store of which numcodecs decodes the chunks.
   std::vector<FilterStage> (*for_numcodecs)(std::vector<FilterStage> written, size_t element_bytes);
-  /// The same as HDF5 can store it.
+  /// A chain that was written, as HDF5 can store it.
   std::vector<FilterStage> (*for_hdf5)(std::vector<FilterStage> written, size_t element_bytes);
 
   /// Whether it has a metadata file of this name, of a group or a variable.

@@ -92,8 +92,7 @@ Result<> CoherenceMonitor::array_opened(const Node& node, const VariableView& va
 
 void CoherenceMonitor::chunk_opened(const ChunkPlace& chunk) {
   if (mount_.chunks.write_back.size(chunk.key)) return;
-  mount_.chunks.cache.drop(chunk.key);
-  mount_.chunks.conversions.drop_forms(chunk.key);
+  mount_.chunks.drop_cached(chunk.key);
 }
 
 void CoherenceMonitor::chunk_changed_outside(const ChunkPlace& chunk) {

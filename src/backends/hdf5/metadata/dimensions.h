@@ -30,7 +30,7 @@ bool is_dimension_scale(hid_t dataset);
 /// The addresses of the scales that are attached to each dimension. Empty if the dataset has no list of scales.
 std::vector<std::vector<uint64_t>> attached_scales(hid_t dataset, size_t rank);
 
-/// A dataset whose dimensions have names.
+/// A dataset, for the names of its dimensions.
 struct NamedDataset {
   hid_t id;
   uint64_t address;  // of the object in the file
