@@ -18,6 +18,7 @@
 #include "base/file_io.h"
 #include "base/interruption.h"
 #include "base/log.h"
+#include "base/rpc/attempts.h"
 #include "filters/plugins/plugins.h"
 
 namespace codecfs::worker {
@@ -26,7 +27,6 @@ namespace {
 constexpr unsigned kMaxDefects = 1000;       // of one file; then no new process is started
 constexpr unsigned kMaxDefectsOfCall = 256;  // objects that one call finds damaged
 constexpr unsigned kMaxKnownDamage = 8;      // reports of an object that is refused already, of one call
-constexpr unsigned kMaxKills = 100;          // of one call, by other programs
 constexpr size_t kMaxRefused = 4096;         // calls
 
 std::atomic<unsigned> clients = 0;
@@ -55,6 +55,10 @@ std::unexpected<Error> fail_for_lack_of_threads(const std::string& path) {
               "{}: the process that runs libhdf5 cannot create a thread: the limit of processes (ulimit -u) or of the "
               "control group (pids.max) is reached",
               path);
+}
+
+rpc::End end_in_library(const WorkerSession& session) {
+  return session.trace().end == WorkerTrace::kTooSlow ? rpc::End::late : rpc::End::crashed;
 }
 
 std::string key_of(Call call, const rpc::Encoder& request) {
@@ -161,7 +165,8 @@ WorkerClient::SessionPtr WorkerClient::running_session() {
 }
 
 Result<WorkerClient::SessionPtr> WorkerClient::start() {
-  for (unsigned kills = 0, crashes = 0, objects = 0;;) {
+  rpc::Attempts attempts;
+  for (unsigned objects = 0;;) {
     // What was read before may be of a state that the next process does not find.
     for (auto& generation : shared_->generations) ++generation;
     const WorkerSession::Inheritance inheritance{shared_fd_.get(), journal_.get(), working_directory_, object_};
@@ -188,11 +193,12 @@ Result<WorkerClient::SessionPtr> WorkerClient::start() {
       if (++objects > (is_new ? kMaxDefectsOfCall : 1))
         return fail(EIO, "libhdf5 finds damage when it opens {}", path_);
     } else if (cause.empty()) {
-      if (++kills > kMaxKills) return fail(EIO, "{}: the process that opens it was killed {} times", path_, kills);
+      if (!attempts.again(rpc::End::killed))
+        return fail(EIO, "{}: the process that opens it was killed {} times", path_, rpc::Attempts::kMaxKills);
     } else if (session->ended_in_library()) {
-      if (++crashes > 1 || session->trace().end == WorkerTrace::kTooSlow)
-        return fail(EIO, "libhdf5 {} when it opens {}", cause, path_);
-    } else if (!learn(session->trace().address, cause, call_of<&WorkerService::open>) && ++crashes > 1) {
+      if (!attempts.again(end_in_library(*session))) return fail(EIO, "libhdf5 {} when it opens {}", cause, path_);
+    } else if (!learn(session->trace().address, cause, call_of<&WorkerService::open>) &&
+               !attempts.again(rpc::End::crashed)) {
       return fail(EIO, "libhdf5 {} when it opens {}; the file is damaged", cause, path_);
     }
   }
@@ -322,7 +328,8 @@ Result<> WorkerClient::transact(Call call, const rpc::Encoder& request, Progress
                                 const std::function<void(rpc::Decoder)>& use) {
   const std::string key = key_of(call, request);
   latest_call_ = std::chrono::steady_clock::now();
-  for (unsigned kills = 0, crashes = 0, objects = 0, reports = 0;;) {
+  rpc::Attempts attempts;
+  for (unsigned objects = 0, reports = 0;;) {
     {
       const LockGuard lock(mutex_);
       if (const auto known = refused_.find(key); known != refused_.end()) return std::unexpected(known->second);
@@ -390,15 +397,14 @@ Result<> WorkerClient::transact(Call call, const rpc::Encoder& request, Progress
       is_new = damage == WorkerSession::Damage::unknown || ++reports < kMaxKnownDamage;
       cause = "finds damage";
     } else if (cause.empty() || number == 0 || session->trace().culprit != number) {
-      if (++kills > kMaxKills) return fail(EIO, "{}: the process that reads it was killed {} times", path_, kills);
-      continue;
+      if (attempts.again(rpc::End::killed)) continue;
+      return fail(EIO, "{}: the process that reads it was killed {} times", path_, rpc::Attempts::kMaxKills);
     } else if (!session->ended_in_library()) {
       is_new = learn(session->trace().address, cause, call);
     }
     if (is_new && ++objects < kMaxDefectsOfCall) continue;
     const bool is_plugin = session->ended_in_library();
-    const bool waits_again = is_plugin && session->trace().end == WorkerTrace::kTooSlow;
-    if (++crashes < 2 && !waits_again) continue;
+    if (attempts.again(is_plugin ? end_in_library(*session) : rpc::End::crashed)) continue;
     Error error{EIO, fmt::format("libhdf5 {} {} {}{}", cause, kind_of(call).action, path_,
                                  is_plugin ? "" : "; the file is damaged")};
     log::warning("{}", error.reason);

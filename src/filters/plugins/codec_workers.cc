@@ -15,8 +15,6 @@
 namespace codecfs::filters {
 namespace {
 
-constexpr int kMaxKills = 20;  // by other programs, during one call
-constexpr int kMaxCrashes = 2;
 constexpr uint64_t kMaxExpansion = 64;  // of the input, for limits of time
 constexpr std::chrono::seconds kFinalizing{2};
 constexpr int kEndMilliseconds = 1000;
@@ -127,8 +125,7 @@ class CodecWorkers::Borrowed {
 
 template <class Value, class Use>
 auto CodecWorkers::call_and_use(const Request& request, const Use& use) -> decltype(use(std::declval<Value>())) {
-  int kills = 0;
-  int crashes = 0;
+  rpc::Attempts attempts;
   for (;;) {
     CODECFS_ASSIGN(WorkerPtr worker, acquire());
     const Borrowed borrowed(*this, worker);
@@ -141,7 +138,7 @@ auto CodecWorkers::call_and_use(const Request& request, const Use& use) -> declt
         release(std::move(worker), true);
         return used;
       }
-      exchanged.end = End{"returns an invalid answer", true};
+      exchanged.end = End{rpc::End::crashed, "returns an invalid answer"};
     }
     if (!exchanged.end) {
       release(std::move(worker));
@@ -149,10 +146,10 @@ auto CodecWorkers::call_and_use(const Request& request, const Use& use) -> declt
     }
     const End end = *std::move(exchanged.end);
     note_end(std::move(worker), end);
-    if (end.cause.empty() && ++kills >= kMaxKills)
-      return fail(EIO, "{}: the process that runs it was killed {} times", shown_, kills);
-    if (!end.cause.empty() && (!end.is_repeated || ++crashes >= kMaxCrashes))
-      return fail(EIO, "{} {}", shown_, end.cause);
+    if (attempts.again(end.kind)) continue;
+    if (end.kind == rpc::End::killed)
+      return fail(EIO, "{}: the process that runs it was killed {} times", shown_, rpc::Attempts::kMaxKills);
+    return fail(EIO, "{} {}", shown_, end.cause);
   }
 }
 
@@ -181,13 +178,13 @@ CodecWorkers::Exchange CodecWorkers::exchange(Worker& worker, const Request& req
   if (!sent) return {std::unexpected(sent.error()), end_of(worker)};
   if (!is_readable(worker.channel.socket(), elapsed)) {
     worker.process.kill();
-    return {fail(EIO, "too late"), End{kTooLate, false}};
+    return {fail(EIO, "too late"), End{rpc::End::late, kTooLate}};
   }
   Result<Channel::Message> answer = worker.channel.receive(kMaxHead);
   if (answer && answer->kind == worker.serial) return {std::move(answer), std::nullopt};
   if (answer || answer.error().code == EPROTO) {
     worker.process.kill();
-    return {fail(EIO, "invalid"), End{"returns an invalid answer", true}};
+    return {fail(EIO, "invalid"), End{rpc::End::crashed, "returns an invalid answer"}};
   }
   return {std::move(answer), end_of(worker)};
 }
@@ -198,11 +195,12 @@ CodecWorkers::End CodecWorkers::end_of(Worker& worker) {
   // A plugin may have closed the channel alone, so do not wait forever.
   pollfd event{worker.process.control.get(), 0, 0};
   const bool ended = ::poll(&event, 1, kEndMilliseconds) > 0;
-  End end{.cause = ended ? worker.process.cause_of_end() : "closes the connection to the daemon",
-          .is_repeated = worker.process.trace->end != WorkerTrace::kOutOfTime};
-  if (end.cause.empty() && worker.process.trace->words[kExitWord] != 0) end.cause = "ends the process";
+  std::string cause = ended ? worker.process.cause_of_end() : "closes the connection to the daemon";
+  if (cause.empty() && worker.process.trace->words[kExitWord] != 0) cause = "ends the process";
+  const bool is_late = worker.process.trace->end == WorkerTrace::kOutOfTime;
   worker.process.kill();
-  return end;
+  if (cause.empty()) return {};
+  return {is_late ? rpc::End::late : rpc::End::crashed, std::move(cause)};
 }
 
 Result<CodecWorkers::WorkerPtr> CodecWorkers::acquire() {
@@ -270,11 +268,12 @@ void CodecWorkers::note_end(WorkerPtr worker, const End& end) {
 }
 
 Result<CodecWorkers::WorkerPtr> CodecWorkers::start_one() {
-  for (int kills = 0; kills < kMaxKills; ++kills) {
+  for (rpc::Attempts attempts;;) {
     Result<WorkerPtr> started = load_in_new_worker();
     if (started || started.error().code != kKilled) return started;
+    if (!attempts.again(rpc::End::killed))
+      return fail(EIO, "the processes that load it were killed {} times", rpc::Attempts::kMaxKills);
   }
-  return fail(EIO, "the processes that load it were killed {} times", kMaxKills);
 }
 
 Result<CodecWorkers::WorkerPtr> CodecWorkers::load_in_new_worker() {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/rpc/attempts.h"
 #include "base/sandbox.h"
 #include "base/shared_channel.h"
 #include "base/worker_process.h"
@@ -72,8 +73,8 @@ class CodecWorkers final : public PluginCalls {
   };
   /// Why a worker did not answer.
   struct End {
-    std::string cause;         // the predicate of a sentence; empty if another program killed it
-    bool is_repeated = false;  // whether a second attempt may succeed
+    rpc::End kind = rpc::End::killed;
+    std::string cause;  // the predicate of a sentence; empty if another program killed it
   };
   struct Exchange {
     Result<Channel::Message> answer;

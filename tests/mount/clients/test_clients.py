@@ -31,7 +31,7 @@ COUNT = np.arange(30, dtype="i4")
 def run_client(client, action, path):
     done = run(python_of(client), "-B", SCRIPT, f"{CLIENTS[client][1]}_{action}", path, seconds=300, env={"PYTHONPATH": None}, code=None)
     if done.returncode != 0:
-        raise RuntimeError(f"{client}: {done.stderr[-3000:]}")
+        raise RuntimeError(f"{client} ended with {done.returncode}: {done.stderr[-3000:].strip()}")
     return json.loads(done.stdout.rpartition("RESULT ")[2])
 
 

@@ -41,7 +41,7 @@ BEHAVIOURS = {
     "out of bounds": (b"BADo", "crashes ("),
     "memory": (b"BADm", "crashes (Segmentation fault)"),
     "exit": (b"BADe", "ends the process"),
-    "kill": (b"BADk", "was killed 20 times"),
+    "kill": (b"BADk", "was killed 100 times"),
     "loop": (b"BADl", "needs more processor time than allowed"),
     "lie": (b"BADL", "gives no room"),
 }
