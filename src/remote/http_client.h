@@ -1,11 +1,10 @@
 #pragma once
-// HTTP requests through libcurl: one thread with an event loop for all of them, connections that are used again.
+// HTTP requests through libcurl, each performed by the thread that waits for it; connections are used again.
 //
 // It knows nothing of retries, signatures and object stores. Thread-safe.
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,32 +45,24 @@ struct HttpResponse {
 
 class HttpClient {
  public:
-  /// `connections`: the most that are open, and the most requests that run at a time; others wait. The thread is
-  /// started by the first request, and anew by the first after a fork, at which no request may run. EIO if libcurl
+  /// `connections`: the most that are open, and the most requests that run at a time; others wait. EIO if libcurl
   /// cannot be used.
   static Result<std::unique_ptr<HttpClient>> start(size_t connections);
-  /// Ends all requests with ECANCELED.
+  /// No request may run.
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
   /// Any status is a response. Errors, which are worth a retry: ETIMEDOUT, ECONNREFUSED, ECONNRESET (also of a body
   /// that is too short), EHOSTUNREACH (no such host); not worth one: EFBIG (max_body), EPROTO (certificates, no HTTP),
-  /// EINVAL (the URL), ENOMEM, ECANCELED. Reasons name the host, not the URL.
+  /// EINVAL (the URL), ENOMEM. Reasons name the host, not the URL.
   /// An Interruption of the thread ends a GET or HEAD: EINTR.
   Result<HttpResponse> perform(HttpRequest request);
 
-  using Done = std::function<void(Result<HttpResponse>)>;
-  /// As perform(), without waiting. `done` is called in the thread of the client and must not block. Returns a number
-  /// of the request.
-  uint64_t start_request(HttpRequest request, Done done);
-  /// Ends a request that still runs, with ECANCELED.
-  void cancel(uint64_t number);
-
  private:
-  class Loop;
-  explicit HttpClient(std::unique_ptr<Loop> loop);
-  std::unique_ptr<Loop> loop_;
+  class Sessions;
+  explicit HttpClient(std::unique_ptr<Sessions> sessions);
+  std::unique_ptr<Sessions> sessions_;
 };
 
 /// "https://host:port" of a URL, for messages.

@@ -164,6 +164,4 @@ Result<HttpResponse> Transfer::result_of(CURLcode code, int status) {
   return std::move(response);
 }
 
-void Transfer::give_up() { finish(fail(ECANCELED, "{}: the request was given up", host_of(request.url))); }
-
 }  // namespace codecfs::remote

@@ -1,13 +1,11 @@
 #pragma once
-// One request as libcurl performs it, and its callbacks. Only the thread of HttpClient uses it.
+// One request as libcurl performs it, and its callbacks. Not thread-safe.
 
 #include <curl/curl.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "base/result.h"
 #include "remote/http_client.h"
@@ -19,9 +17,7 @@ struct FreeList {
 };
 
 struct Transfer {
-  uint64_t number = 0;
   HttpRequest request;
-  HttpClient::Done done;
   CURL* easy = nullptr;
   HttpResponse response;
   size_t received = 0;      // bytes in response.body, which has room for more
@@ -32,11 +28,6 @@ struct Transfer {
   char message[CURL_ERROR_SIZE] = {};
 
   void set_options(CURL* handle);
-  /// Calls `done`, once.
-  void finish(Result<HttpResponse> result) {
-    if (done) std::exchange(done, nullptr)(std::move(result));
-  }
-  void give_up();
   /// After libcurl has ended it.
   Result<HttpResponse> result_of(CURLcode code, int status);
 };

@@ -106,21 +106,6 @@ TEST(HttpClient, AnInterruptedRequestEnds) {
   ended.set_value();
 }
 
-TEST(HttpClient, EndsRequestsWhenItEnds) {
-  std::promise<void> ended;
-  HttpServer server([&](const ServedRequest&) {
-    ended.get_future().wait();
-    return http_answer(200);
-  });
-  std::promise<int> code;
-  auto client = HttpClient::start(1).value();
-  client->start_request({.url = server.url() + "/a"},
-                        [&](const Result<HttpResponse>& result) { code.set_value(result.error().code); });
-  client.reset();
-  EXPECT_EQ(code.get_future().get(), ECANCELED);
-  ended.set_value();
-}
-
 TEST(HttpClient, RefusesOtherProtocols) {
   const auto client = HttpClient::start(2).value();
   EXPECT_FALSE(client->perform({.url = "file:///etc/passwd"}));
