@@ -339,6 +339,11 @@ def test_the_order_of_locks_is_that_of_the_code():
     run(TOP / "scripts/print-locking", "--check")
 
 
+def test_the_long_tests_have_a_row_each():
+    listed = re.findall(r"^([\w-]+): (.*)$", run(TOP / "scripts/test-long", "--list").stdout, re.M)
+    assert listed and re.findall(r"^\| `([\w-]+)` \| ([^|]*) \|", read(TOP / "docs/contributing/long-tests.md"), re.M) == listed
+
+
 def test_forwarding_sources_forward_all():
     """A default of Source is right for a source of its own, not for one that shows another: each function is named."""
     api = TOP / "src/backends/api"

@@ -2,8 +2,7 @@
 // Rewrites an archive: entries of the old one are copied unchanged (compressed bytes, times, attributes, extra fields,
 // comments), new ones are stored without compression, as chunks are compressed already.
 //
-// libzip is not used: it does not report the offset of an entry, does not sync, and would keep a second copy of the
-// directory in memory while it writes.
+// docs/architecture.md ("Own code in place of libraries") says why libzip does not do this.
 
 #include <string>
 #include <variant>
