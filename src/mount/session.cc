@@ -30,6 +30,7 @@
 #include "fs/filesystem.h"
 #include "fs/kernel/operations.h"
 #include "fs/passthrough/fuse_version.h"
+#include "fs/passthrough/newer_protocol.h"
 #include "model/limits.h"
 #include "mount/dead_mount.h"
 #include "mount/mount_checks.h"
@@ -341,9 +342,11 @@ Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& 
     return fail(EIO, "cannot mount on {}{}{}{}", mountpoint, mount_messages().empty() ? "" : ": ", mount_messages(),
                 hint_for_failed_mount(allows_others(options)));
   fuse_set_log_func(log_message);
-  if (Result<> chosen = choose_transport(options, session.get(), mount); !chosen) {
+  Result<> prepared = fs::complete_replies(session.get());
+  if (prepared) prepared = choose_transport(options, session.get(), mount);
+  if (!prepared) {
     fuse_session_unmount(session.get());
-    return pass_on(chosen);
+    return prepared;
   }
 
   std::optional<NotedHelper> noted;

@@ -8,7 +8,7 @@
 #include "base/human.h"
 #include "base/log.h"
 #include "fs/passthrough/memory_budget.h"
-#include "fs/passthrough/passthrough_protocol.h"
+#include "fs/passthrough/newer_protocol.h"
 
 namespace codecfs::mount {
 namespace {
@@ -64,9 +64,10 @@ Result<std::unique_ptr<fs::Passthrough>> set_up_passthrough(const Options& optio
   Result<fs::MemoryFiles> files = fs::MemoryFiles::create(budget + budget / 8);
   if (!files && files.error().code == EPERM) return fail(EPERM, "files in memory need CAP_SYS_ADMIN, as root has it");
   if (!files) return pass_on(files);
-  CODECFS_TRY(fs::offer_passthrough(session));
   mount.offers_passthrough = true;
   CODECFS_TRY(answer_init(session, mount));
+  if (FUSE_VERSION < FUSE_MAKE_VERSION(3, 14))
+    return fail(EOPNOTSUPP, "this libfuse is older than 3.14, which passthrough needs");
   if (!fs::kernel_has_passthrough())
     return fail(EOPNOTSUPP, "this kernel has no FUSE passthrough (Linux 6.9 has, with CONFIG_FUSE_PASSTHROUGH)");
   auto device = std::make_unique<fs::FuseBackingDevice>(fuse_session_fd(session), *std::move(files));

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "fs/kernel/kernel_tuning.h"
 #include "fs/kernel/requests.h"
-#include "fs/passthrough/passthrough_protocol.h"
+#include "fs/passthrough/newer_protocol.h"
 
 namespace codecfs::fs {
 namespace {
@@ -24,7 +24,7 @@ namespace {
 void op_init(void* userdata, fuse_conn_info* connection) {
   Mount& mount = *static_cast<Mount*>(userdata);
   choose_capabilities(connection);
-  if (mount.offers_passthrough) request_passthrough(connection);
+  complete_init(connection, mount.offers_passthrough);
   mount.is_initialised = true;
   connection->max_read = kMaxRead;  // as in the mount option
   connection->max_readahead = kMaxRead;

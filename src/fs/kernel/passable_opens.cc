@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "fs/kernel/requests.h"
-#include "fs/passthrough/passthrough_protocol.h"
+#include "fs/passthrough/newer_protocol.h"
 
 namespace codecfs::fs {
 namespace {

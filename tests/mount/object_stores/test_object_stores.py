@@ -2,6 +2,7 @@
 
 What is read is compared with a mount of the same store in a directory, and with what zarr-python reads there.
 """
+import concurrent.futures
 import errno
 import json
 import os
@@ -405,6 +406,31 @@ def test_files_of_chunks_are_requested_further_ahead_than_they_are_decoded(serve
     gets = [entry["key"] for entry in server.log() if "/a/" in entry["key"]]
     assert sorted(gets) == sorted(f"s.zarr/a/{number}.0" for number in range(80))
     assert seen["max_in_flight"] >= 20
+
+
+def test_names_in_one_directory_are_looked_up_at_the_same_time(server, remote, tmp_path):
+    """Chunks in no order by 20 threads, some of which are absent."""
+    values = np.arange(2000, dtype="i4").reshape(200, 10) + 1
+    zarr.open_group(str(tmp_path / "s.zarr"), mode="w").create_dataset("a", data=values, chunks=(1, 10), fill_value=0)
+    zarr.consolidate_metadata(str(tmp_path / "s.zarr"))
+    wanted = np.random.default_rng(1).permutation(200)[:20].tolist()
+    for number in wanted[:3]:
+        (tmp_path / f"s.zarr/a/{number}.0").unlink()
+        values[number] = 0
+    server.put_tree(BUCKET, tmp_path / "s.zarr", "s.zarr/")
+    there = remote("s.zarr", "ro")
+    os.stat(there.path / "a")
+    server.set(latency=0.5)
+    server.control(clear_log=True)
+
+    def read(number):
+        try:
+            return np.frombuffer((there.path / f"a/{number}.0").read_bytes(), "i4")
+        except FileNotFoundError:
+            return np.zeros(10, "i4")
+    with concurrent.futures.ThreadPoolExecutor(len(wanted)) as pool:
+        np.testing.assert_array_equal(list(pool.map(read, wanted)), values[wanted])
+    assert server.summary()["max_in_flight"] >= 10
 
 
 @pytest.mark.parametrize("store", ["v2-consolidated"], indirect=True)

@@ -1,4 +1,4 @@
-#include "fs/passthrough/passthrough_protocol.h"
+#include "fs/passthrough/newer_protocol.h"
 
 #include <linux/ioctl.h>
 #include <sys/ioctl.h>
@@ -49,9 +49,10 @@ bool kernel_has_passthrough() { return kernel_offers_it; }
 
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
 
-Result<> offer_passthrough(fuse_session*) { return {}; }
+Result<> complete_replies(fuse_session*) { return {}; }
 
-void request_passthrough(fuse_conn_info* connection) {
+void complete_init(fuse_conn_info* connection, bool passthrough) {
+  if (!passthrough) return;
   kernel_offers_it = fuse_set_feature_flag(connection, FUSE_CAP_PASSTHROUGH);
   // Filesystems can still be stacked over this mount.
   connection->max_backing_stack_depth = FUSE_BACKING_STACKED_UNDER;
@@ -108,14 +109,21 @@ struct OpenReply {
 static_assert(sizeof(RequestHead) == 40 && offsetof(InitReply, max_stack_depth) == 36 && sizeof(OpenReply) == 16);
 
 constexpr uint32_t kInitOpcode = 26;
+constexpr uint32_t kParallelDirOps = 1U << 18;    // FUSE_PARALLEL_DIROPS
 constexpr uint32_t kInitExtended = 1U << 30;      // FUSE_INIT_EXT: flags2 is valid
 constexpr uint32_t kPassthroughFlag2 = 1U << 5;   // FUSE_PASSTHROUGH
 constexpr uint32_t kOpenedWithBacking = 1U << 7;  // FOPEN_PASSTHROUGH
 // The backing files are on no stacked filesystem; filesystems can still be stacked over this mount.
 constexpr uint32_t kStackDepth = 1;
 
+std::atomic<bool> kernel_has_parallel_lookups = false;
+
 /// What the reply that this thread sends next needs.
-thread_local bool completes_init = false;
+struct MissingInInit {
+  bool is_any = false;
+  bool passthrough = false;
+};
+thread_local MissingInInit missing_in_init;
 thread_local int32_t completes_open = 0;  // the id
 
 // The thread that reads may be cancelled by libfuse in read(): these functions must let the cancellation through.
@@ -128,6 +136,7 @@ ssize_t read_request(int device, void* buffer, size_t size, void*) {
   std::memcpy(&head, buffer, sizeof head);
   if (head.opcode != kInitOpcode) return count;
   std::memcpy(&init, static_cast<const char*>(buffer) + sizeof head, sizeof init);
+  kernel_has_parallel_lookups = (init.flags & kParallelDirOps) != 0;
   kernel_offers_it = (init.flags & kInitExtended) != 0 && (init.flags2 & kPassthroughFlag2) != 0;
   return count;
 }
@@ -135,12 +144,16 @@ ssize_t read_request(int device, void* buffer, size_t size, void*) {
 ssize_t write_reply(int device, iovec* parts, int count, void*) {
   // libfuse sends a reply in two parts: its head, and its body, which is libfuse's to change.
   const bool has_body = count == 2;
-  if (std::exchange(completes_init, false) && has_body && parts[1].iov_len >= sizeof(InitReply) && kernel_offers_it) {
+  const auto missing = std::exchange(missing_in_init, {});
+  if (missing.is_any && has_body && parts[1].iov_len >= sizeof(InitReply)) {
     InitReply reply;
     std::memcpy(&reply, parts[1].iov_base, sizeof reply);
-    reply.flags |= kInitExtended;
-    reply.flags2 |= kPassthroughFlag2;
-    reply.max_stack_depth = kStackDepth;
+    if (kernel_has_parallel_lookups) reply.flags |= kParallelDirOps;
+    if (missing.passthrough && kernel_offers_it) {
+      reply.flags |= kInitExtended;
+      reply.flags2 |= kPassthroughFlag2;
+      reply.max_stack_depth = kStackDepth;
+    }
     std::memcpy(parts[1].iov_base, &reply, sizeof reply);
   }
   if (const int32_t id = std::exchange(completes_open, 0);
@@ -156,7 +169,7 @@ ssize_t write_reply(int device, iovec* parts, int count, void*) {
 
 }  // namespace
 
-Result<> offer_passthrough(fuse_session* session) {
+Result<> complete_replies(fuse_session* session) {
   fuse_custom_io hooks{};
   hooks.writev = write_reply;
   hooks.read = read_request;
@@ -165,7 +178,9 @@ Result<> offer_passthrough(fuse_session* session) {
   return {};
 }
 
-void request_passthrough(fuse_conn_info*) { completes_init = true; }
+void complete_init(fuse_conn_info*, bool passthrough) {
+  missing_in_init = {.is_any = true, .passthrough = passthrough};
+}
 
 int reply_open(fuse_req_t request, const fuse_file_info& info, int32_t backing_id) {
   completes_open = backing_id;
@@ -174,10 +189,8 @@ int reply_open(fuse_req_t request, const fuse_file_info& info, int32_t backing_i
 
 #else
 
-Result<> offer_passthrough(fuse_session*) {
-  return fail(EOPNOTSUPP, "this libfuse is older than 3.14, which passthrough needs");
-}
-void request_passthrough(fuse_conn_info*) {}
+Result<> complete_replies(fuse_session*) { return {}; }
+void complete_init(fuse_conn_info*, bool) {}
 int reply_open(fuse_req_t request, const fuse_file_info& info, int32_t) { return fuse_reply_open(request, &info); }
 
 #endif

@@ -1,7 +1,10 @@
 #pragma once
-// The part of the FUSE protocol that makes the kernel read backing files (Linux 6.9, protocol 7.40). libfuse has calls
-// for it since 3.17. What older versions, from 3.14 on, do not know is put into their replies on the way to the kernel.
-// With libfuse before 3.14 there is no passthrough.
+// What the kernel's side of the FUSE protocol has and an older libfuse does not:
+//   - passthrough: the kernel reads backing files (Linux 6.9, protocol 7.40). libfuse has calls for it since 3.17.
+//   - look-ups and readdir of one directory at the same time (Linux 4.7). libfuse passes this on since 3.17: before,
+//   each
+//     look-up in a directory waits for the one before, however long that takes.
+// With libfuse 3.14 to 3.16, both are put into its replies on the way to the kernel; with older ones there is neither.
 
 #include <cstdint>
 
@@ -11,12 +14,12 @@
 
 namespace codecfs::fs {
 
-/// Makes the session offer passthrough to the kernel. Must be called after the mount, and before the INIT request is
-/// answered. EOPNOTSUPP.
-Result<> offer_passthrough(fuse_session* session);
-/// To be called by the operation `init`, on a session that offers passthrough.
-void request_passthrough(fuse_conn_info* connection);
-/// Whether the kernel knows passthrough; valid when INIT is answered.
+/// Has the replies of an older libfuse completed. Must be called after the mount, and before the INIT request is
+/// answered. EIO.
+Result<> complete_replies(fuse_session* session);
+/// To be called by the operation `init`. `passthrough`: whether to offer that.
+void complete_init(fuse_conn_info* connection, bool passthrough);
+/// Whether the kernel knows passthrough, and libfuse can offer it; valid when INIT is answered.
 bool kernel_has_passthrough();
 
 /// As fuse_reply_open(). `backing_id`: 0 for an open without a backing file. Direct and cached opens must not have one.
