@@ -340,7 +340,8 @@ class Source {
   virtual Result<> finish() { return {}; }
 
  private:
-  [[nodiscard]] static std::unexpected<Error> not_changeable() {
+  [[nodiscard]] std::unexpected<Error> not_changeable() {
+    if (const Result<> allowed = writable(); !allowed) return std::unexpected(allowed.error());
     return fail(EROFS, "only chunks can be written in this kind of source");
   }
   Result<> no_shards(ObjectId variable) {

@@ -229,7 +229,10 @@ Result<> TreeChanges::rename(Ino parent, std::string_view name, Ino to_parent, s
   }
   const std::optional<FileKind> metadata = metadata_named(to, to_name);
   CODECFS_ASSIGN(const std::optional<ChunkPlace> target, chunk_files_.named(to, to_name));
-  if (const Result<struct stat> there = names_.find(to_parent, to_name)) {
+  // A chunk that is replaced needs no look-up, which may be a request: its name is a file's, if it is there.
+  const Result<struct stat> there =
+      replace && target ? std::unexpected(Error{ENOENT, {}}) : names_.find(to_parent, to_name);
+  if (there) {
     if (!replace) return fail(EEXIST, "{}/{}: exists", mount_.path_of(to), to_name);
     if (!S_ISREG(there->st_mode)) return fail(EEXIST, "{}/{}: exists, and is no file", mount_.path_of(to), to_name);
   }

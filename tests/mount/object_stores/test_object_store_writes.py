@@ -7,6 +7,7 @@ import concurrent.futures
 import errno
 import json
 import os
+import time
 
 import h5py
 import numpy as np
@@ -150,6 +151,86 @@ def test_chunks_that_were_absent(separator, server, remote, tmp_path, objects):
     unmount(there)
     expected = [0] * 5 + [9] * 10 + list(range(5, 10)) + [9] * 5 + [5] * 5 + [9] * 10
     assert zarr.open(str(objects / "s.zarr"), mode="r")["inner/b c+d"][:].tolist() == expected
+
+
+def make_new(server, remote, count):
+    """A mount of a new store, with an array `t` of chunks of 10 numbers that has none yet."""
+    there = remote("new.zarr", "create=zarr")
+    os.mkdir(there.path / "t")
+    array = {"zarr_format": 2, "shape": [10 * count], "chunks": [10], "dtype": "<i4", "compressor": None, "filters": None, "fill_value": 0,
+             "order": "C"}
+    (there.path / "t/.zarray").write_text(json.dumps(array))
+    sync(there.path / "t/.zarray")
+    server.control(clear_log=True)
+    return there
+
+
+def write_as_clients_do(there, number):
+    """By a temporary file, as zarr-python and obstore."""
+    aside = there.path / f"t/{number}.{number:032x}.partial"
+    aside.write_bytes(np.full(10, number + 1, "i4").tobytes())
+    os.replace(aside, there.path / f"t/{number}")
+
+
+def reads_of(server):
+    """The keys of GETs of chunks, and how many lists were requested."""
+    log = server.log()
+    gets = [entry["key"] for entry in log if entry["operation"] == "GetObject" and entry["key"].rpartition("/")[2].isdecimal()]
+    return gets, sum(entry["operation"].startswith("ListObjects") for entry in log)
+
+
+def test_the_names_of_new_chunks_are_looked_up_by_a_list(server, remote, objects):
+    there = make_new(server, remote, 60)
+    with concurrent.futures.ThreadPoolExecutor(10) as pool:
+        list(pool.map(lambda number: write_as_clients_do(there, number), range(60)))
+    gets, lists = reads_of(server)
+    assert len(gets) <= 1 and 1 <= lists <= 3
+    assert {name for name in os.listdir(there.path / "t") if name[0] != "."} == set(map(str, range(60)))
+    unmount(there)
+    assert sorted(key for _, key, _ in requests_of(server, "PUT") if key.startswith("new.zarr/t/") and not key.endswith(".zarray")) == sorted(
+        f"new.zarr/t/{number}" for number in range(60))
+    assert zarr.open(str(objects / "new.zarr"), mode="r")["t"][:].tolist() == np.repeat(np.arange(1, 61), 10).tolist()
+
+
+def test_long_lists_are_not_made_for_few_names(server, remote, objects):
+    """Each page has ten names, and the array 200: the first lists are given up, and one costs as many absent names as it has pages."""
+    there = make_new(server, remote, 400)
+    for number in range(200):
+        server.put(BUCKET, f"new.zarr/t/{number}", np.full(10, number + 1, "i4").tobytes())
+    server.set(page_size=10)
+    for number in range(200, 400):
+        write_as_clients_do(there, number)
+        gets, lists = reads_of(server)
+        assert lists <= number - 199 + 2
+    assert len(gets) + lists <= 150
+    unmount(there)
+    assert zarr.open(str(objects / "new.zarr"), mode="r")["t"][:].tolist() == np.repeat(np.arange(1, 401), 10).tolist()
+
+
+def test_chunks_of_others_are_seen_although_a_list_did_not_have_them(server, remote):
+    there = make_new(server, remote, 20)
+    for number in range(10):
+        write_as_clients_do(there, number)
+    assert reads_of(server)[1] > 0, "a list has been made"
+    assert not (there.path / "t/15").exists()
+    content = np.full(10, 77, "i4").tobytes()
+    server.put(BUCKET, "new.zarr/t/15", content)
+    deadline = time.monotonic() + 30  # 5 s on an idle machine
+    while not (there.path / "t/15").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert (there.path / "t/15").read_bytes() == content
+
+
+def test_without_the_right_to_list_names_are_looked_up_one_by_one(server, remote, objects):
+    there = make_new(server, remote, 30)
+    server.fault("error", status=403, code="AccessDenied", operation="ListObjectsV2")
+    for number in range(30):
+        write_as_clients_do(there, number)
+    gets, lists = reads_of(server)
+    assert len(gets) == 30 and lists == 1
+    unmount(there)
+    assert zarr.open(str(objects / "new.zarr"), mode="r")["t"][:].tolist() == np.repeat(np.arange(1, 31), 10).tolist()
 
 
 def test_a_part_of_a_chunk_is_one_get_and_one_conditional_put(v2, server, remote):

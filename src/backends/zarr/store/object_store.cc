@@ -235,8 +235,12 @@ Result<ObjectStore::PartPtr> ObjectStore::request(const std::string& key, const 
 
 Result<std::optional<Store::Stored>> ObjectStore::locate(const std::string& key) const {
   if (is_metadata_key(key)) return Store::locate(key);
+  list_if_absences_pay(key);
   if (const auto known = listed(key)) {
-    if (!*known) return std::nullopt;
+    if (!*known) {
+      note_absent(key);
+      return std::nullopt;
+    }
     if (unwritable_) CODECFS_TRY(check_state(key, (*known)->etag));
     return Stored{.bytes = (*known)->bytes, .offset = 0};
   }
@@ -250,7 +254,10 @@ Result<std::optional<Store::Stored>> ObjectStore::locate(const std::string& key)
   if (expected) return Stored{.bytes = (*expected)->total, .offset = 0};
   const OwnWrites::Mark mark = own_.mark_of(key);
   CODECFS_ASSIGN(const PartPtr part, first_part(key, mark));
-  if (!part) return std::nullopt;
+  if (!part) {
+    note_absent(key);
+    return std::nullopt;
+  }
   kept_.put_if(key, part, part->bytes.capacity() + key.size(), [&] { return own_.is_unchanged(key, mark); });
   return Stored{.bytes = part->total, .offset = 0};
 }

@@ -2,7 +2,8 @@
 // A store whose files are objects below a prefix of a bucket, or below a URL.
 //
 // The look-up of a chunk is the request for its content, which is kept for the read that follows. Listings and opened
-// files are used for kLifetime. Of an object, only the state is read that was the first (ESTALE otherwise). A store
+// files are used for kLifetime. In a store that may be written, look-ups of absent names, which new chunks have, are
+// answered by a list as soon as it costs fewer requests. Of an object, only the state is read that was the first (ESTALE otherwise). A store
 // that may be written is shared with other programs: of objects that this one changes, and of shards, later states are
 // read too, and take_changed() tells of them. What was written here is read from then on, also where a list or a
 // request that began before does not have it.
@@ -103,6 +104,13 @@ class ObjectStore final : public Store {
     std::atomic<uint64_t> bytes = 0;  // of keys
     unsigned most_pages = UINT_MAX;   // of each list; then it ends early
     std::atomic<bool> is_incomplete = false;
+    std::atomic<uint64_t> pages = 0;  // of all lists
+    uint64_t most_of_all = UINT64_MAX;
+  };
+  /// Look-ups in a directory that found no object, and what a list that answers the next ones costs.
+  struct Absences {
+    uint64_t count = 0;  // since the last list
+    uint64_t cost = 1;   // requests
   };
 
   ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::string prefix, std::optional<Error> unwritable);
@@ -123,8 +131,10 @@ class ObjectStore final : public Store {
   Result<ExpectedObjects::Found> get_expected(const std::string& key) const;
   Result<std::optional<Buffer>> read_parts(const std::string& key, const PartPtr& first) const;
   [[nodiscard]] ListingPtr listing_of(const std::string& key) const;
-  Result<ListingPtr> list_all(const std::string& directory) const;
-  Result<> list_into(Listing& listing, const std::string& directory) const;
+  Result<ListingPtr> list_all(const std::string& directory, ListedSoFar& so_far) const;
+  Result<> list_into(Listing& listing, const std::string& directory, ListedSoFar& so_far) const;
+  void note_absent(const std::string& key) const;
+  void list_if_absences_pay(const std::string& key) const;
   [[nodiscard]] std::vector<std::string> divided(const std::string& directory) const;
   Result<> list_group(const std::string& group,
                       const std::function<Result<>(const char* name, EntryType type)>& visit) const;
@@ -146,6 +156,7 @@ class ObjectStore final : public Store {
   mutable Mutex mutex_;
   std::set<std::string> undivided_ CODECFS_GUARDED_BY(mutex_);        // keys of arrays: see list_all_of()
   mutable std::set<std::string> changed_ CODECFS_GUARDED_BY(mutex_);  // see take_changed()
+  mutable std::map<std::string, Absences> absences_ CODECFS_GUARDED_BY(mutex_);  // by the key of the directory
   const std::shared_ptr<remote::RequestThreads> threads_;             // of expected parts of opened files
   mutable ExpectedObjects expected_;                                  // last: its requests use all above
 };

@@ -1,5 +1,6 @@
 // The lists of ObjectStore: which files are below a directory.
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <new>
@@ -23,6 +24,9 @@ constexpr unsigned kPagesInOrder = 2;                      // then the rest of a
 constexpr uint64_t kKeysOfList = 4000;                     // of a part of it
 constexpr size_t kMaxLists = 64;                           // parts
 constexpr size_t kListsAtOnce = 32;
+constexpr size_t kMaxAbsences = 10'000;              // directories
+constexpr uint64_t kPagesOfFirst = 2;                // of the first list that absent names cause
+constexpr uint64_t kAbsencesAfterFailure = 100'000;  // before a list that failed is tried again
 
 }  // namespace
 
@@ -47,6 +51,35 @@ std::optional<std::optional<ObjectStore::Listed>> ObjectStore::listed(const std:
   return found == listing->sizes.end() ? std::optional<Listed>() : found->second;
 }
 
+void ObjectStore::note_absent(const std::string& key) const {
+  if (unwritable_) return;
+  const LockGuard lock(mutex_);
+  if (absences_.size() >= kMaxAbsences) absences_.clear();
+  ++absences_[holder_of(key)].count;
+}
+
+/// Lists the directory of a file if as many look-ups there have found nothing since the last list as the list costs.
+/// Programs that write new chunks look up each name before, so that the list saves most of these requests.
+void ObjectStore::list_if_absences_pay(const std::string& key) const {
+  if (unwritable_ || listing_of(key)) return;
+  const std::string directory = holder_of(key);
+  ListedSoFar so_far;
+  {
+    const LockGuard lock(mutex_);
+    const auto found = absences_.find(directory);
+    if (found == absences_.end() || found->second.count < found->second.cost) return;
+    so_far.most_of_all = std::max(found->second.count, kPagesOfFirst);
+    found->second.count = 0;
+  }
+  const Result<ListingPtr> listing = list_all(directory, so_far);
+  if (!listing && listing.error().code == EINTR) return;
+  const LockGuard lock(mutex_);
+  Absences& absences = absences_[directory];
+  // After another error than its length, for instance that lists are not allowed, it is not tried again soon.
+  absences.cost = listing ? std::max<uint64_t>(so_far.pages, 1)
+                          : std::max(2 * so_far.pages, listing.error().code == E2BIG ? 0 : kAbsencesAfterFailure);
+}
+
 /// `take` adds the content of a page to what was found before, and returns the number of all.
 Result<> ObjectStore::for_each_page(const std::string& prefix, bool delimited, ListedSoFar& so_far,
                                     const std::function<size_t(const remote::ObjectList&)>& take) const {
@@ -59,6 +92,7 @@ Result<> ObjectStore::for_each_page(const std::string& prefix, bool delimited, L
       so_far.is_incomplete = true;
       return {};
     }
+    if (++so_far.pages > so_far.most_of_all) return fail(E2BIG, "{}: has more objects than were asked for", prefix);
     CODECFS_ASSIGN(remote::ObjectList page, client_->list(prefix, delimited, token));
     const size_t found = take(page);
     without_new = found == known ? without_new + 1 : 0;
@@ -74,14 +108,15 @@ Result<> ObjectStore::for_each_page(const std::string& prefix, bool delimited, L
   return {};
 }
 
-Result<ObjectStore::ListingPtr> ObjectStore::list_all(const std::string& directory) const {
+Result<ObjectStore::ListingPtr> ObjectStore::list_all(const std::string& directory, ListedSoFar& so_far) const {
   // Callers that want a list that is newer than forget_lists() must not share one that began before.
   const uint64_t generation = lists_generation_;
-  return listings_under_way_.run(fmt::format("{} {}", generation, directory), [&]() -> Result<ListingPtr> {
+  const std::string flight = fmt::format("{} {} {}", generation, so_far.most_of_all, directory);
+  return listings_under_way_.run(flight, [&]() -> Result<ListingPtr> {
     try {
       auto listing = std::make_shared<Listing>();
       listing->began = Clock::now();
-      CODECFS_TRY(list_into(*listing, directory));
+      CODECFS_TRY(list_into(*listing, directory, so_far));
       listing->made = Clock::now();
       listing->changed = time_now();
       listings_.put_if(directory, listing, 0, [&] { return lists_generation_ == generation; });
@@ -94,7 +129,7 @@ Result<ObjectStore::ListingPtr> ObjectStore::list_all(const std::string& directo
 
 /// The first pages in their order. If there are more, and the directory is that of an array's chunks, lists of parts of
 /// the chunks are requested at the same time: what else is there is then left out.
-Result<> ObjectStore::list_into(Listing& listing, const std::string& directory) const {
+Result<> ObjectStore::list_into(Listing& listing, const std::string& directory, ListedSoFar& so_far) const {
   Mutex mutex;
   const auto take = [&](const remote::ObjectList& page) {
     const LockGuard lock(mutex);
@@ -105,7 +140,7 @@ Result<> ObjectStore::list_into(Listing& listing, const std::string& directory) 
   };
   const std::string prefix = directory.empty() ? prefix_ : prefix_ + directory + "/";
   const std::vector<std::string> parts = divided(directory);
-  ListedSoFar so_far{.most_pages = parts.empty() ? UINT_MAX : kPagesInOrder};
+  so_far.most_pages = parts.empty() ? UINT_MAX : kPagesInOrder;
   CODECFS_TRY(for_each_page(prefix, false, so_far, take));
   if (!so_far.is_incomplete) return {};
   so_far.most_pages = UINT_MAX;
@@ -151,7 +186,8 @@ Result<> ObjectStore::for_each(const std::string& key,
   }
   ListingPtr listing = listing_of(key);
   if (!listing) {
-    CODECFS_ASSIGN(listing, list_all(key));
+    ListedSoFar so_far;
+    CODECFS_ASSIGN(listing, list_all(key, so_far));
   }
   listing = with_own_writes(key, listing);
   const std::string prefix = key.empty() ? "" : key + "/";
