@@ -3,10 +3,10 @@
 //
 // The look-up of a chunk is the request for its content, which is kept for the read that follows. Listings and opened
 // files are used for kLifetime. In a store that may be written, look-ups of absent names, which new chunks have, are
-// answered by a list as soon as it costs fewer requests. Of an object, only the state is read that was the first (ESTALE otherwise). A store
-// that may be written is shared with other programs: of objects that this one changes, and of shards, later states are
-// read too, and take_changed() tells of them. What was written here is read from then on, also where a list or a
-// request that began before does not have it.
+// answered by a list as soon as it costs fewer requests. Of an object, only the state is read that was the first
+// (ESTALE otherwise). A store that may be written is shared with other programs: of objects that this one changes, and
+// of shards, later states are read too, and take_changed() tells of them. What was written here is read from then on,
+// also where a list or a request that began before does not have it.
 
 #include <atomic>
 #include <chrono>
@@ -154,11 +154,11 @@ class ObjectStore final : public Store {
   mutable LruMap<std::string, OpenedFile> opened_;
   std::atomic<uint64_t> lists_generation_ = 0;  // increased by forget_lists()
   mutable Mutex mutex_;
-  std::set<std::string> undivided_ CODECFS_GUARDED_BY(mutex_);        // keys of arrays: see list_all_of()
-  mutable std::set<std::string> changed_ CODECFS_GUARDED_BY(mutex_);  // see take_changed()
+  std::set<std::string> undivided_ CODECFS_GUARDED_BY(mutex_);                   // keys of arrays: see list_all_of()
+  mutable std::set<std::string> changed_ CODECFS_GUARDED_BY(mutex_);             // see take_changed()
   mutable std::map<std::string, Absences> absences_ CODECFS_GUARDED_BY(mutex_);  // by the key of the directory
-  const std::shared_ptr<remote::RequestThreads> threads_;             // of expected parts of opened files
-  mutable ExpectedObjects expected_;                                  // last: its requests use all above
+  const std::shared_ptr<remote::RequestThreads> threads_;                        // of expected parts of opened files
+  mutable ExpectedObjects expected_;                                             // last: its requests use all above
 };
 
 }  // namespace codecfs::zarr
