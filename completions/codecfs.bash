@@ -62,13 +62,13 @@ _codecfs_options() {
       COMPREPLY=()
       while IFS= read -r i; do COMPREPLY+=("${last%"$at"}$i"); done < <(compgen -d -- "$at")
       ;;
-    log=*)
+    log=* | ca_file=*)
       COMPREPLY=()
       while IFS= read -r i; do COMPREPLY+=("log=$i"); done < <(compgen -f -- "${last#log=}")
       ;;
     *=*) COMPREPLY=() ;;
     *)
-      _codecfs_part "$last" , "absent= allow_other allow_root anon auto_unmount builtin= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= debug dirty=
+      _codecfs_part "$last" , "absent= allow_other allow_root anon auto_unmount builtin= ca_file= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= debug dirty=
         endpoint= filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty passthrough_size= path_style
         plugin_path= plugins= portable profile= region= requester_pays retry= ro rw strings= threads= transport= view= default_permissions noatime noexec"
       ;;

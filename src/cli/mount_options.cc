@@ -181,6 +181,11 @@ constexpr std::array kOptions{
            set_text<&remote::ObjectOptions::region>},
     Option{"profile=NAME", "of ~/.aws, with the keys of s3:// (default: AWS_PROFILE, default)",
            set_text<&remote::ObjectOptions::profile>},
+    Option{"ca_file=FILE",
+           "certificates (PEM) that https trusts (default: AWS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE)",
+           [](MountArguments& arguments, const Given& given) {
+             return set_path(arguments.options.sources.objects.ca_file, given, "file");
+           }},
     Option{"absent=403", "an object that may not be read is absent, as S3 answers without the right to list the bucket",
            [](MountArguments& arguments, const Given& given) -> Result<> {
              if (given.value != "403") return fail(EINVAL, "-o {}: only 403 can mean that", given.text);

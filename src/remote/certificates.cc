@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 
 namespace codecfs::remote {
 namespace {
@@ -20,7 +19,6 @@ constexpr std::array kBundles = {
 std::string find_bundle() {
   const curl_version_info_data* const built = curl_version_info(CURLVERSION_NOW);
   if (built->cainfo || built->capath) return {};
-  if (const char* const chosen = std::getenv("SSL_CERT_FILE"); chosen && *chosen) return chosen;
   return first_readable(kBundles);
 }
 
@@ -32,7 +30,7 @@ std::string first_readable(std::span<const char* const> paths) {
   return {};
 }
 
-const std::string& certificate_bundle() {
+const std::string& system_certificates() {
   static const std::string found = find_bundle();
   return found;
 }

@@ -12,8 +12,8 @@ namespace codecfs::remote {
 /// The first of the files that can be read; empty if none.
 std::string first_readable(std::span<const char* const> paths);
 
-/// What libcurl must be told as CURLOPT_CAINFO: the file that SSL_CERT_FILE names, else the bundle of the distribution.
-/// Empty if libcurl knows a file or directory itself, or no bundle is found. Looked up once.
-const std::string& certificate_bundle();
+/// What libcurl must be told as CURLOPT_CAINFO: the bundle of the distribution. Empty if libcurl knows a file or
+/// directory itself, or no bundle is found. Looked up once.
+const std::string& system_certificates();
 
 }  // namespace codecfs::remote

@@ -9,6 +9,7 @@
 
 #include "base/interruption.h"
 #include "base/mutex.h"
+#include "remote/certificates.h"
 #include "remote/http_transfer.h"
 
 namespace codecfs::remote {
@@ -120,13 +121,15 @@ std::string_view HttpResponse::header(std::string_view lower_name) const {
   return found == headers.end() ? std::string_view() : std::string_view(found->value);
 }
 
-Result<std::unique_ptr<HttpClient>> HttpClient::start(size_t connections) {
+Result<std::unique_ptr<HttpClient>> HttpClient::start(size_t connections, std::string ca_file) {
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (ready != CURLE_OK) return fail(EIO, "libcurl cannot be used: {}", curl_easy_strerror(ready));
-  return std::unique_ptr<HttpClient>(new HttpClient(std::make_unique<Sessions>(std::max<size_t>(connections, 1))));
+  auto sessions = std::make_unique<Sessions>(std::max<size_t>(connections, 1));
+  return std::unique_ptr<HttpClient>(new HttpClient(std::move(sessions), std::move(ca_file)));
 }
 
-HttpClient::HttpClient(std::unique_ptr<Sessions> sessions) : sessions_(std::move(sessions)) {}
+HttpClient::HttpClient(std::unique_ptr<Sessions> sessions, std::string ca_file)
+    : sessions_(std::move(sessions)), ca_file_(ca_file.empty() ? system_certificates() : std::move(ca_file)) {}
 HttpClient::~HttpClient() = default;
 
 Result<HttpResponse> HttpClient::perform(HttpRequest request) {
@@ -138,6 +141,7 @@ Result<HttpResponse> HttpClient::perform(HttpRequest request) {
   Transfer transfer;
   transfer.request = std::move(request);
   transfer.set_options(easy);
+  if (!ca_file_.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file_.c_str());
   const Result<CURLcode> code = run(session.multi.get(), easy);
   long status = 0;
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);

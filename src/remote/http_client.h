@@ -45,9 +45,9 @@ struct HttpResponse {
 
 class HttpClient {
  public:
-  /// `connections`: the most that are open, and the most requests that run at a time; others wait. EIO if libcurl
-  /// cannot be used.
-  static Result<std::unique_ptr<HttpClient>> start(size_t connections);
+  /// `connections`: the most that are open, and the most requests that run at a time; others wait. `ca_file`: in PEM,
+  /// the certificates of authorities that https trusts; empty: those of the system. EIO if libcurl cannot be used.
+  static Result<std::unique_ptr<HttpClient>> start(size_t connections, std::string ca_file = {});
   /// No request may run.
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
@@ -61,8 +61,9 @@ class HttpClient {
 
  private:
   class Sessions;
-  explicit HttpClient(std::unique_ptr<Sessions> sessions);
-  std::unique_ptr<Sessions> sessions_;
+  HttpClient(std::unique_ptr<Sessions> sessions, std::string ca_file);
+  const std::unique_ptr<Sessions> sessions_;
+  const std::string ca_file_;
 };
 
 /// "https://host:port" of a URL, for messages.

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "base/ascii.h"
-#include "remote/certificates.h"
 
 namespace codecfs::remote {
 namespace {
@@ -118,8 +117,6 @@ void Transfer::set_options(CURL* handle) {
 #if LIBCURL_VERSION_NUM >= 0x075700
   curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);  // does not wait for a name server when a request is cancelled
 #endif
-  if (const std::string& bundle = certificate_bundle(); !bundle.empty())
-    curl_easy_setopt(easy, CURLOPT_CAINFO, bundle.c_str());
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, request.url.starts_with("https:") ? "https" : "http,https");
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));

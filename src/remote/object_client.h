@@ -26,9 +26,10 @@
 namespace codecfs::remote {
 
 struct ObjectOptions {
-  std::string endpoint;  // "https://host[:port]"; empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS
-  std::string region;    // empty: AWS_REGION, AWS_DEFAULT_REGION, the profile, else us-east-1, or what the server says
-  std::string profile;   // empty: AWS_PROFILE, else "default"
+  std::string endpoint;   // "https://host[:port]"; empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS
+  std::string region;     // empty: AWS_REGION, AWS_DEFAULT_REGION, the profile, else us-east-1, or what the server says
+  std::string profile;    // empty: AWS_PROFILE, else "default"
+  std::string ca_file{};  // PEM: certificates of authorities that https trusts; empty: see ObjectEndpoint::ca_file()
   bool anonymous = false;
   bool path_style = false;  // always so with an endpoint
   bool requester_pays = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "remote/credentials.h"
 #include "remote/http_client.h"
@@ -24,6 +25,16 @@ Result<std::string> setting(const std::string& option, std::initializer_list<con
   return value.value_or("");
 }
 
+Result<std::string> find_ca_file(const ObjectUrl& url, const ObjectOptions& options) {
+  std::string found = options.ca_file;
+  if (url.is_s3) {
+    CODECFS_ASSIGN(found, setting(options.ca_file, {"AWS_CA_BUNDLE"}, options.profile, "ca_bundle"));
+  }
+  for (const char* const variable : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+    if (found.empty()) found = variable_of(variable);
+  return found.empty() ? found : std::filesystem::absolute(found).string();
+}
+
 }  // namespace
 
 bool is_region(std::string_view text) {
@@ -35,6 +46,7 @@ bool is_region(std::string_view text) {
 Result<ObjectEndpoint> ObjectEndpoint::find(const ObjectUrl& url, const ObjectOptions& options) {
   ObjectEndpoint found;
   found.url_ = url;
+  CODECFS_ASSIGN(found.ca_file_, find_ca_file(url, options));
   if (!url.is_s3) {
     found.endpoint_ = url.base;
     return found;

@@ -26,6 +26,9 @@ class ObjectEndpoint {
   [[nodiscard]] bool is_s3() const { return url_.is_s3; }
   /// For signatures. Empty for plain HTTP.
   [[nodiscard]] const std::string& region() const { return region_; }
+  /// The certificates of authorities to trust, as AWS's and curl's own programs find them: the option, AWS_CA_BUNDLE
+  /// and the profile's ca_bundle (for s3://), CURL_CA_BUNDLE, SSL_CERT_FILE. Empty: those of the system.
+  [[nodiscard]] const std::string& ca_file() const { return ca_file_; }
   /// The bucket is in this region.
   void move_to(const std::string& region) { region_ = region; }
   /// "s3://bucket/key", "https://host/key", for messages.
@@ -37,6 +40,7 @@ class ObjectEndpoint {
   ObjectUrl url_;
   std::string endpoint_;  // "https://host[:port]"; empty for AWS's of the region
   std::string region_;
+  std::string ca_file_;
   bool path_style_ = false;
 };
 

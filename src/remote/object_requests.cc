@@ -108,7 +108,7 @@ struct ObjectRequests::Attempt {
 
 Result<std::unique_ptr<ObjectRequests>> ObjectRequests::make(const ObjectUrl& url, const ObjectOptions& options) {
   CODECFS_ASSIGN(ObjectEndpoint endpoint, ObjectEndpoint::find(url, options));
-  CODECFS_ASSIGN(auto http, HttpClient::start(options.connections));
+  CODECFS_ASSIGN(auto http, HttpClient::start(options.connections, endpoint.ca_file()));
   return std::unique_ptr<ObjectRequests>(new ObjectRequests(std::move(endpoint), options, std::move(http)));
 }
 

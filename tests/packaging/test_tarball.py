@@ -109,7 +109,7 @@ def test_https_takes_the_certificates_that_the_environment_names(program, tmp_pa
         place = {"https": f"{server.endpoint}/data/sample.zarr", "s3": "s3://data/sample.zarr"}[scheme]
         endpoint = ["-O", f"endpoint={server.endpoint}"] if scheme == "s3" else []
         words = [program, "info", "-O", "retry=1", *endpoint, place]
-        usual = {name: value for name, value in os.environ.items() if name not in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
+        usual = {name: value for name, value in os.environ.items() if name not in ("SSL_CERT_FILE", "SSL_CERT_DIR", "AWS_CA_BUNDLE", "CURL_CA_BUNDLE")}
         keys = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_REGION": "us-east-1"}
         assert "temperature" in run(*words, environment={**usual, **keys, "SSL_CERT_FILE": str(certificate)}).stdout
         refused = run(*words, environment={**usual, **keys}, code=None)

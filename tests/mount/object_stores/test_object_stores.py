@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 import zarr
 
-from buckets import BUCKET, codecfs_with, environment, files_of, make_v2, make_v3, remote, server, settled  # noqa: F401 (fixtures)
+from buckets import BUCKET, FakeS3, codecfs_with, environment, files_of, make_v2, make_v3, remote, server, settled  # noqa: F401 (fixtures)
 from conftest import is_mounted
-from running import run
+from fake_s3 import make_certificate
+from running import codecfs, run
 STORES = {
     "v2": make_v2,
     "v2-slash": lambda path: make_v2(path, separator="/"),
@@ -406,6 +407,35 @@ def test_files_of_chunks_are_requested_further_ahead_than_they_are_decoded(serve
     gets = [entry["key"] for entry in server.log() if "/a/" in entry["key"]]
     assert sorted(gets) == sorted(f"s.zarr/a/{number}.0" for number in range(80))
     assert seen["max_in_flight"] >= 20
+
+
+# Each comes before those that precede it here.
+CERTIFICATES = ("SSL_CERT_FILE", "CURL_CA_BUNDLE", "ca_bundle of the profile", "AWS_CA_BUNDLE", "-o ca_file=")
+
+
+@pytest.mark.parametrize("way", CERTIFICATES)
+@pytest.mark.parametrize("scheme", ["s3", "https"])
+def test_certificates_of_ones_own_authority(scheme, way, tmp_path):
+    certificate, key = make_certificate(tmp_path)
+    make_v2(tmp_path / "s.zarr", consolidated=True)
+    (tmp_path / ".aws").mkdir()
+    with FakeS3(certificate=certificate, key=key) as server:
+        server.bucket("data", public=True)
+        server.put_tree("data", tmp_path / "s.zarr", "s.zarr/")
+        place = {"https": f"{server.endpoint}/data/s.zarr", "s3": "s3://data/s.zarr"}[scheme]
+        usual = {**environment(server), "HOME": str(tmp_path), **dict.fromkeys(["SSL_CERT_FILE", "CURL_CA_BUNDLE", "AWS_CA_BUNDLE"])}
+        words = ["info", "-O", "retry=1", place]
+        refused = codecfs(*words, env=usual, code=32)
+        assert "certificate" in refused.stderr
+
+        named = dict.fromkeys(CERTIFICATES[:CERTIFICATES.index(way)], "/nonexistent/ca.pem") | {way: str(certificate)}
+        if in_profile := named.pop("ca_bundle of the profile", None):
+            (tmp_path / ".aws/config").write_text(f"[default]\nca_bundle = {in_profile}\n")
+        if option := named.pop("-o ca_file=", None):
+            words[1:1] = ["-O", f"ca_file={option}"]
+        only_for_s3 = way in ("AWS_CA_BUNDLE", "ca_bundle of the profile") and scheme == "https"
+        done = codecfs(*words, env={**usual, **named}, code=32 if only_for_s3 else 0)
+        assert ("certificate" in done.stderr) == only_for_s3 and ("float64" in done.stdout) == (not only_for_s3)
 
 
 def test_names_in_one_directory_are_looked_up_at_the_same_time(server, remote, tmp_path):

@@ -17,7 +17,7 @@ TEST(Certificates, TakesTheFirstFileThatIsThere) {
 TEST(Certificates, LeavesALibcurlAloneThatKnowsItsOwn) {
   const curl_version_info_data* const built = curl_version_info(CURLVERSION_NOW);
   if (!built->cainfo && !built->capath) GTEST_SKIP() << "this libcurl knows no certificates";
-  EXPECT_EQ(certificate_bundle(), "");
+  EXPECT_EQ(system_certificates(), "");
 }
 
 }  // namespace
