@@ -154,7 +154,9 @@ Result<HttpResponse> Transfer::result_of(CURLcode code, int status) {
   if (failure) return std::unexpected(std::move(*failure));
   if (code != CURLE_OK) {
     const char* const text = message[0] != '\0' ? message : curl_easy_strerror(code);
-    return fail(errno_of(code), "{}: {}", host_of(request.url), text);
+    const bool is_plain = code == CURLE_SSL_CONNECT_ERROR && std::string_view(text).contains("wrong version number");
+    return fail(errno_of(code), "{}: {}{}", host_of(request.url), text,
+                is_plain ? "; the server does not speak https: name it http://HOST" : "");
   }
   response.status = status;
   response.body.truncate(received);

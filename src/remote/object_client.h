@@ -30,7 +30,7 @@ struct ObjectOptions {
   std::string region;     // empty: AWS_REGION, AWS_DEFAULT_REGION, the profile, else us-east-1, or what the server says
   std::string profile;    // empty: AWS_PROFILE, else "default"
   std::string ca_file{};  // PEM: certificates of authorities that https trusts; empty: see ObjectEndpoint::ca_file()
-  bool anonymous = false;
+  bool anonymous = false;   // s3:// without credentials; see is_anonymous()
   bool path_style = false;  // always so with an endpoint
   bool requester_pays = false;
   bool absent_403 =
@@ -41,6 +41,9 @@ struct ObjectOptions {
   uint64_t cache_bytes = uint64_t{10} << 30;        // that it may have
   std::shared_ptr<RequestStatistics> statistics{};  // in which the client counts; null: in its own
 };
+
+/// Whether no credentials are used: as the options or, without a profile in them, AWS_NO_SIGN_REQUEST says.
+bool is_anonymous(const ObjectOptions& options);
 
 /// A whole object or a part of it.
 struct ObjectPart {

@@ -37,6 +37,14 @@ Result<std::string> find_ca_file(const ObjectUrl& url, const ObjectOptions& opti
 
 }  // namespace
 
+bool is_anonymous(const ObjectOptions& options) {
+  if (options.anonymous || !options.profile.empty()) return options.anonymous;
+  std::string value = variable_of("AWS_NO_SIGN_REQUEST");
+  std::ranges::transform(value, value.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return value == "true" || value == "yes" || value == "on" || value == "1";
+}
+
 bool is_region(std::string_view text) {
   return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';

@@ -120,7 +120,7 @@ ObjectRequests::ObjectRequests(ObjectEndpoint endpoint, const ObjectOptions& opt
       limit_(options.connections),
       endpoint_(std::move(endpoint)),
       statistics_(options.statistics ? options.statistics : std::make_shared<RequestStatistics>()) {
-  if (is_s3_ && !options.anonymous) {
+  if (is_s3_ && !is_anonymous(options)) {
     const LockGuard lock(mutex_);
     credentials_ = make_credential_provider(*http_, {options.profile, endpoint_.region()});
   }

@@ -8,6 +8,7 @@ namespace codecfs::remote {
 namespace {
 
 constexpr std::string_view kS3 = "s3://";
+constexpr std::string_view kS3a = "s3a://";  // Hadoop's name for it
 
 bool is_http(std::string_view text) { return text.starts_with("https://") || text.starts_with("http://"); }
 
@@ -22,15 +23,15 @@ bool is_bucket_name(std::string_view name) {
 
 }  // namespace
 
-bool is_object_url(std::string_view text) { return text.starts_with(kS3) || is_http(text); }
+bool is_object_url(std::string_view text) { return text.starts_with(kS3) || text.starts_with(kS3a) || is_http(text); }
 
 Result<ObjectUrl> parse_object_url(std::string_view text) {
   if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }))
     return fail(EINVAL, "{}: a URL has no control characters", kS3);
   ObjectUrl url;
-  if (text.starts_with(kS3)) {
+  if (text.starts_with(kS3) || text.starts_with(kS3a)) {
     url.is_s3 = true;
-    const std::string_view rest = text.substr(kS3.size());
+    const std::string_view rest = text.substr(text.find("://") + 3);
     const size_t slash = std::min(rest.find('/'), rest.size());
     url.bucket = rest.substr(0, slash);
     url.key = slash < rest.size() ? rest.substr(slash + 1) : "";

@@ -86,8 +86,17 @@ std::optional<Error> unwritable(const SourceOpener& opener, const remote::Object
                                 bool may_write) {
   if (!may_write) return Error{EROFS, fmt::format("{}: was opened only to be read", name)};
   if (!url.is_s3) return Error{EROFS, fmt::format("{}: a web server is only read; s3:// can be written", name)};
-  if (opener.state().options.objects.anonymous) return Error{EROFS, fmt::format("{}: is only read with -o anon", name)};
+  if (remote::is_anonymous(opener.state().options.objects))
+    return Error{EROFS, fmt::format("{}: is only read without credentials (-o anon, AWS_NO_SIGN_REQUEST)", name)};
   return std::nullopt;
+}
+
+/// `error`: why there is no store of objects.
+std::unexpected<Error> no_such_object(const std::string& name, const Error& error) {
+  const std::string nothing = name + ": no Zarr store (";
+  if (!error.reason.starts_with(nothing)) return std::unexpected(error);
+  return fail(error.code, "{}: there is no such object, and no Zarr store ({}", name,
+              error.reason.substr(nothing.size()));
 }
 
 }  // namespace
@@ -103,13 +112,16 @@ Result<std::unique_ptr<Source>> open_url(const SourceOpener& opener, const std::
     if (object) return object;
   }
   auto store = open_zarr_objects(client, url.key, name, unwritable(opener, url, name, may_write));
-  if (store || store.error().code != EINVAL || is_file_name) return store;
-  CODECFS_ASSIGN(auto object, open_object(opener, client, url.key, name));
-  if (object) return object;
-  if (!url.is_s3) return store;
-  CODECFS_ASSIGN(auto folder, open_bucket_folder(opener, client, url.key, name));
-  if (folder) return folder;
-  return store;
+  if (store || store.error().code != EINVAL) return store;
+  if (!is_file_name) {
+    CODECFS_ASSIGN(auto object, open_object(opener, client, url.key, name));
+    if (object) return object;
+  }
+  if (url.is_s3 && !is_file_name) {
+    CODECFS_ASSIGN(auto folder, open_bucket_folder(opener, client, url.key, name));
+    if (folder) return folder;
+  }
+  return no_such_object(name, store.error());
 }
 
 Result<> SourceOpener::copy_object(const std::string& text, const std::string& to,

@@ -282,11 +282,24 @@ def test_a_server_that_ignores_ranges(store, server, remote):
 
 
 def test_missing_stores_and_buckets_say_so(server):
-    assert "no Zarr store" in codecfs_with(server, "info", f"s3://{BUCKET}/nothing.zarr").stderr
+    for name in ("nothing.zarr", "nothing.h5", "nothing"):
+        said = codecfs_with(server, "info", f"s3://{BUCKET}/{name}").stderr
+        assert f"s3://{BUCKET}/{name}: there is no such object, and no Zarr store" in said
     assert "no such bucket" in codecfs_with(server, "info", "s3://no-such-bucket/x.zarr").stderr
     assert "SignatureDoesNotMatch" in codecfs_with(server, "info", f"s3://{BUCKET}/x.zarr", env={"AWS_SECRET_ACCESS_KEY": "other"}).stderr
     server.put(BUCKET, "text.txt", b"no dataset")
     assert "a single object" in codecfs_with(server, "info", f"s3://{BUCKET}/text.txt").stderr
+    host = server.endpoint.removeprefix("http://")
+    assert "name it http://" in codecfs_with(server, "info", "-O", f"retry=1,endpoint={host}", f"s3://{BUCKET}/text.txt").stderr
+
+
+@pytest.mark.parametrize("name", ["s.zarr", "file.nc"])
+@pytest.mark.parametrize("scheme", ["s3", "http"])
+def test_a_page_of_a_login_is_named_with_its_url(name, scheme, server):
+    server.fault("body", text="<!DOCTYPE html><title>Log in</title>", status=200, content_type="text/html")
+    place = {"s3": f"s3://{BUCKET}/{name}", "http": f"{server.endpoint}/{BUCKET}/{name}"}[scheme]
+    said = codecfs_with(server, "info", "-O", "retry=1", place).stderr
+    assert place in said and "page of HTML" in said
 
 
 @pytest.mark.parametrize("store", ["v2"], indirect=True)
@@ -304,6 +317,9 @@ def test_public_buckets_need_no_credentials(store, server):
     assert codecfs_with(server, "verify", "-O", "anon", f"s3://public-bucket/{store.name}", env=none).returncode == 0
     refused = codecfs_with(server, "verify", f"s3://public-bucket/{store.name}", env=none)
     assert refused.returncode == 32 and "-o anon" in refused.stderr
+    for value in "YES", "true", "1":
+        words = ("verify", f"s3a://public-bucket/{store.name}")
+        assert codecfs_with(server, *words, env=none | {"AWS_NO_SIGN_REQUEST": value}).returncode == 0
 
 
 # --- plain HTTP

@@ -388,9 +388,13 @@ Result<std::unique_ptr<Source>> open_zarr_zip(std::shared_ptr<remote::ObjectFile
 Result<std::unique_ptr<Source>> open_zarr_objects(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
                                                   const std::string& name, std::optional<Error> unwritable) {
   const bool may_write = !unwritable;
-  CODECFS_ASSIGN(auto files, zarr::ObjectStore::open(std::move(client), key, std::move(unwritable)));
-  zarr::ObjectStore& objects = *files;
-  CODECFS_ASSIGN(auto store, zarr::OpenStore::open(name, true, std::move(files)));
+  auto files = zarr::ObjectStore::open(std::move(client), key, std::move(unwritable));
+  // Those of a request name the URL, those of its content only the file.
+  if (!files && !files.error().reason.contains("://"))
+    return fail(files.error().code, "{}/{}", name, files.error().reason);
+  if (!files) return pass_on(files);
+  zarr::ObjectStore& objects = **files;
+  CODECFS_ASSIGN(auto store, zarr::OpenStore::open(name, true, *std::move(files)));
   std::unique_ptr<zarr::StoreWriter> writer;
   if (may_write)
     writer = std::make_unique<zarr::ObjectWriter>(objects);

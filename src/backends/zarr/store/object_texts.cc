@@ -43,9 +43,11 @@ const char* ObjectTexts::consolidated_file() const { return is_v3_ ? kZarr3File 
 Result<ObjectTexts::Read> ObjectTexts::read(const std::string& key) {
   CODECFS_ASSIGN(const auto part, client_->get(client_->key_of(prefix_, key), {}, kMaxMetadataBytes));
   if (!part) return Read{};
+  std::string text(reinterpret_cast<const char*>(part->bytes.data()), part->bytes.size());
+  if (text.starts_with('<'))
+    return fail(EIO, "{}: is a page of HTML and no JSON, perhaps that of a login or an error", key);
   client_->rely_on(client_->key_of(prefix_, key), *part);
-  return Read{.text = std::string(reinterpret_cast<const char*>(part->bytes.data()), part->bytes.size()),
-              .etag = part->etag};
+  return Read{.text = std::move(text), .etag = part->etag};
 }
 
 Result<> ObjectTexts::open() {
