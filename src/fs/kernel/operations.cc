@@ -23,8 +23,9 @@ namespace {
 
 void op_init(void* userdata, fuse_conn_info* connection) {
   Mount& mount = *static_cast<Mount*>(userdata);
-  choose_capabilities(connection);
-  complete_init(connection, mount.offers_passthrough);
+  const bool is_remote = mount.filesystem.context().dataset.source().reads_at_once() != 0;
+  choose_capabilities(connection, is_remote);
+  complete_init(connection, {.passthrough = mount.offers_passthrough, .parallel_lookups = is_remote});
   mount.is_initialised = true;
   connection->max_read = kMaxRead;  // as in the mount option
   connection->max_readahead = kMaxRead;

@@ -6,15 +6,16 @@
 
 namespace codecfs::fs {
 
-/// Selects capabilities; those that the kernel does not support stay off.
-inline void choose_capabilities(fuse_conn_info* connection) {
+/// Selects capabilities; those that the kernel does not support stay off. `parallel_lookups`: see complete_init().
+inline void choose_capabilities(fuse_conn_info* connection, bool parallel_lookups) {
   // Splice replies are slower than one copy from a warm buffer.
   // AUTO_INVAL_DATA is not needed, because the daemon invalidates the kernel's caches itself.
   // Without READDIRPLUS_AUTO, operations.cc decides which entries are listed with attributes.
-  constexpr unsigned unwanted = FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
-                                FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS_AUTO;
-  constexpr unsigned wanted = FUSE_CAP_READDIRPLUS | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ |
-                              FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_ATOMIC_O_TRUNC;
+  unsigned unwanted = FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE | FUSE_CAP_AUTO_INVAL_DATA |
+                      FUSE_CAP_READDIRPLUS_AUTO;
+  constexpr unsigned wanted =
+      FUSE_CAP_READDIRPLUS | FUSE_CAP_ASYNC_READ | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_ATOMIC_O_TRUNC;
+  if (!parallel_lookups) unwanted |= FUSE_CAP_PARALLEL_DIROPS;  // libfuse wants it by default
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
   for (unsigned bit = 1; bit != 0; bit <<= 1) {
     if (unwanted & bit) fuse_unset_feature_flag(connection, bit);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace codecfs::fs {
@@ -51,8 +52,8 @@ bool kernel_has_passthrough() { return kernel_offers_it; }
 
 Result<> complete_replies(fuse_session*) { return {}; }
 
-void complete_init(fuse_conn_info* connection, bool passthrough) {
-  if (!passthrough) return;
+void complete_init(fuse_conn_info* connection, NewerFeatures offered) {
+  if (!offered.passthrough) return;
   kernel_offers_it = fuse_set_feature_flag(connection, FUSE_CAP_PASSTHROUGH);
   // Filesystems can still be stacked over this mount.
   connection->max_backing_stack_depth = FUSE_BACKING_STACKED_UNDER;
@@ -119,11 +120,7 @@ constexpr uint32_t kStackDepth = 1;
 std::atomic<bool> kernel_has_parallel_lookups = false;
 
 /// What the reply that this thread sends next needs.
-struct MissingInInit {
-  bool is_any = false;
-  bool passthrough = false;
-};
-thread_local MissingInInit missing_in_init;
+thread_local std::optional<NewerFeatures> missing_in_init;
 thread_local int32_t completes_open = 0;  // the id
 
 // The thread that reads may be cancelled by libfuse in read(): these functions must let the cancellation through.
@@ -144,12 +141,12 @@ ssize_t read_request(int device, void* buffer, size_t size, void*) {
 ssize_t write_reply(int device, iovec* parts, int count, void*) {
   // libfuse sends a reply in two parts: its head, and its body, which is libfuse's to change.
   const bool has_body = count == 2;
-  const auto missing = std::exchange(missing_in_init, {});
-  if (missing.is_any && has_body && parts[1].iov_len >= sizeof(InitReply)) {
+  const auto missing = std::exchange(missing_in_init, std::nullopt);
+  if (missing && has_body && parts[1].iov_len >= sizeof(InitReply)) {
     InitReply reply;
     std::memcpy(&reply, parts[1].iov_base, sizeof reply);
-    if (kernel_has_parallel_lookups) reply.flags |= kParallelDirOps;
-    if (missing.passthrough && kernel_offers_it) {
+    if (missing->parallel_lookups && kernel_has_parallel_lookups) reply.flags |= kParallelDirOps;
+    if (missing->passthrough && kernel_offers_it) {
       reply.flags |= kInitExtended;
       reply.flags2 |= kPassthroughFlag2;
       reply.max_stack_depth = kStackDepth;
@@ -178,9 +175,7 @@ Result<> complete_replies(fuse_session* session) {
   return {};
 }
 
-void complete_init(fuse_conn_info*, bool passthrough) {
-  missing_in_init = {.is_any = true, .passthrough = passthrough};
-}
+void complete_init(fuse_conn_info*, NewerFeatures offered) { missing_in_init = offered; }
 
 int reply_open(fuse_req_t request, const fuse_file_info& info, int32_t backing_id) {
   completes_open = backing_id;
@@ -190,7 +185,7 @@ int reply_open(fuse_req_t request, const fuse_file_info& info, int32_t backing_i
 #else
 
 Result<> complete_replies(fuse_session*) { return {}; }
-void complete_init(fuse_conn_info*, bool) {}
+void complete_init(fuse_conn_info*, NewerFeatures) {}
 int reply_open(fuse_req_t request, const fuse_file_info& info, int32_t) { return fuse_reply_open(request, &info); }
 
 #endif

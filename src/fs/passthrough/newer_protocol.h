@@ -1,9 +1,13 @@
 #pragma once
 // What the kernel's side of the FUSE protocol has and an older libfuse does not:
-//   - passthrough: the kernel reads backing files (Linux 6.9, protocol 7.40). libfuse has calls for it since 3.17.
-//   - look-ups and readdir of one directory at the same time (Linux 4.7). libfuse passes this on since 3.17: before,
-//   each
-//     look-up in a directory waits for the one before, however long that takes.
+//
+// Passthrough: the kernel reads backing files (Linux 6.9, protocol 7.40). libfuse has calls for it since 3.17.
+//
+// Parallel look-ups (and readdir) in one directory (Linux 4.7). libfuse passes this on since 3.17: before, each look-up
+// in a directory waits for the one before, however long that takes. They are for sources whose look-ups wait for a
+// network. Look-ups of a local source work, and many would take all threads: the size of a converted chunk, for
+// instance, is found by converting it, and its file must be read before that is done for too many others.
+//
 // With libfuse 3.14 to 3.16, both are put into its replies on the way to the kernel; with older ones there is neither.
 
 #include <cstdint>
@@ -17,8 +21,12 @@ namespace codecfs::fs {
 /// Has the replies of an older libfuse completed. Must be called after the mount, and before the INIT request is
 /// answered. EIO.
 Result<> complete_replies(fuse_session* session);
-/// To be called by the operation `init`. `passthrough`: whether to offer that.
-void complete_init(fuse_conn_info* connection, bool passthrough);
+struct NewerFeatures {
+  bool passthrough = false;
+  bool parallel_lookups = false;
+};
+/// To be called by the operation `init`, with what to offer.
+void complete_init(fuse_conn_info* connection, NewerFeatures offered);
 /// Whether the kernel knows passthrough, and libfuse can offer it; valid when INIT is answered.
 bool kernel_has_passthrough();
 
