@@ -68,6 +68,18 @@ void DirectoryOverlay::show(const Node& directory, std::initializer_list<FileKin
   for (const FileKind file : files) found->second.state.hidden.erase(file);
 }
 
+void DirectoryOverlay::hide(const Node& directory, FileKind file) {
+  const LockGuard lock(mutex_);
+  DirectoryState& state = directories_[directory.key()].state;
+  end_if_expired(state);
+  if (state.fresh && directory.view != state.made_in) {  // a view that shows everything removes it
+    state.fresh = false;
+    state.empty = false;
+    state.hidden.clear();
+  }
+  state.hidden.insert(file);
+}
+
 bool DirectoryOverlay::note_rule_applied(const Node& directory) {
   const LockGuard lock(mutex_);
   return std::exchange(directories_[directory.key()].state.rule_applied, true);

@@ -68,6 +68,8 @@ class DirectoryOverlay {
   void end_fresh(const Node& directory);
   /// Shows these files of a fresh directory.
   void show(const Node& directory, std::initializer_list<FileKind> files);
+  /// A metadata file was removed: it is not shown until it is written again.
+  void hide(const Node& directory, FileKind file);
   /// Sets rule_applied and returns its previous value.
   bool note_rule_applied(const Node& directory);
   void forget(const Node& directory);

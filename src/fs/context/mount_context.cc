@@ -73,8 +73,7 @@ bool MountContext::shows_absent(const Node& node, const VariableView& view) cons
 }
 
 bool MountContext::lists_absent(const Node& node, const VariableView& view) const {
-  if (!view.shows_absent_chunks() || !node.form().format().shows_absent_chunks) return false;
-  return !is_condemned(node, tree.overlay.state_of(node));
+  return view.shows_absent_chunks() && node.form().format().shows_absent_chunks;
 }
 
 std::vector<std::string> MountContext::files_not_stored() {

@@ -166,7 +166,7 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
       return fail(EPERM, "{}/{}: with -o nodelete no variables and groups are removed, nor their metadata", node->path,
                   name);
     }
-    mount_.tree.overlay.change(*node, [&](DirectoryState& state) { state.hidden.insert(*file); });
+    mount_.tree.overlay.hide(*node, *file);
     names.add(*node, name);
     return {};
   }
@@ -412,7 +412,8 @@ Result<> TreeChanges::may_remove_variable(const Node& node) {
   CODECFS_ASSIGN(const VariableViewPtr view, mount_.dataset.variable(node.object));
   const DirectoryState state = mount_.tree.overlay.state_of(node);
   const bool condemned = is_condemned(node, state);
-  if (mount_.shows_absent(node, *view) && view->facts->grid.count() > 0) return not_empty();
+  // Files that are only shown need not be removed one by one.
+  if (!condemned && mount_.shows_absent(node, *view) && view->facts->grid.count() > 0) return not_empty();
   const WriteBack::Changes changes = coherence_.changes_of(node);
   const auto is_shown = [&](uint64_t number) {
     return !changes.removed.contains(number) && !(condemned && mount_.tree.overlay.is_unlinked(node, number));

@@ -249,6 +249,29 @@ def test_names_appear_and_go_in_all_views_at_once(mount, hdf5, view):
     assert not (views["decoded"] / "g/v").exists() and not (views["encoded3"] / "g/v").exists()
 
 
+@pytest.mark.parametrize("made, removed", [("decoded3", "decoded"), ("encoded3", "encoded"), ("decoded", "decoded3")])
+@pytest.mark.parametrize("fill_value", [0, -9])
+def test_a_new_variable_is_removed_in_another_view(mount, hdf5, made, removed, fill_value):
+    """At once: the view that it was made in shows only what was written to it."""
+    m = mount(hdf5)
+    place = {name: m.path if name == "decoded" else m.path / ".codecfs/view" / name for name in (made, removed)}
+    if made == "decoded":
+        (place[made] / "new").mkdir()
+        put(place[made] / "new/.zarray", json.dumps({"zarr_format": 2, "shape": list(DATA.shape), "chunks": list(CHUNKS), "dtype": "<i4",
+                                                     "compressor": None, "filters": None, "order": "C", "fill_value": fill_value}).encode())
+        (place[made] / "new/0.0").write_bytes(bytes(96))
+    else:
+        (place[made] / "new").mkdir()
+        put(place[made] / "new/zarr.json", json.dumps(array_metadata(DATA, CHUNKS, fill_value=fill_value)).encode())
+        (place[made] / "new/c/0").mkdir(parents=True)
+        (place[made] / "new/c/0/0").write_bytes(bytes(96))
+    shutil.rmtree(place[removed] / "new")
+    assert not any((folder / "new").exists() for folder in place.values())
+    m.close()
+    with h5py.File(hdf5, "r") as f:
+        assert "new" not in f
+
+
 def test_shape_attributes_and_names_change(mount, source):
     m = mount(source)
     array = m.path / DECODED / "v"

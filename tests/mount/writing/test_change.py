@@ -456,6 +456,19 @@ def test_an_editor(mount, tmp_path):
         assert dict(f["v"].attrs) == {"units": "F", "other": 5}
 
 
+@pytest.mark.parametrize("view", ["", ".codecfs/view/encoded", ".codecfs/view/decoded3"])
+def test_a_sparse_variable_is_removed_as_python_does_it(mount, tmp_path, view):
+    """It lists all names before, removes each, and fails at the first that is not there: also those that are only shown."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f.create_dataset("v", shape=(13, 20), chunks=(4, 6), dtype="i4")[0, 0] = 1
+    m = mount(tmp_path / "a.h5")
+    shutil.rmtree(m.path / view / "v")
+    assert not (m.path / "v").exists()
+    m.close()
+    with h5py.File(tmp_path / "a.h5", "r") as f:
+        assert list(f) == []
+
+
 def test_remove(fresh):
     m = fresh.mount()
     root = zarr.open_group(str(m.path), "a")
