@@ -31,7 +31,7 @@ struct Session {
 /// At most `connections` sessions, of which the latest that became free is used first.
 class HttpClient::Sessions {
  public:
-  explicit Sessions(size_t connections) : left_(connections) {}
+  explicit Sessions(size_t connections) : left_(connections) { free_.reserve(connections); }
 
   /// Waits until fewer than `connections` are in use. EINTR, ENOMEM.
   Result<Session> take() {
@@ -51,10 +51,10 @@ class HttpClient::Sessions {
     return session;
   }
 
-  void give_back(Session session) {
+  void give_back(Session session) noexcept {
     curl_easy_reset(session.easy.get());
     const LockGuard lock(mutex_);
-    free_.push_back(std::move(session));
+    free_.push_back(std::move(session));  // which has room for all of them
     ++left_;
     returned_.notify_one();
   }
@@ -64,6 +64,21 @@ class HttpClient::Sessions {
   ConditionVariable returned_;
   std::vector<Session> free_ CODECFS_GUARDED_BY(mutex_);
   size_t left_ CODECFS_GUARDED_BY(mutex_);  // that may still be taken
+};
+
+/// A session that is given back at the end, also when an exception ends the request.
+class HttpClient::Borrowed {
+ public:
+  Borrowed(Sessions& all, Session session) : all_(all), session_(std::move(session)) {}
+  ~Borrowed() { all_.give_back(std::move(session_)); }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  [[nodiscard]] CURLM* multi() const { return session_.multi.get(); }
+  [[nodiscard]] CURL* easy() const { return session_.easy.get(); }
+
+ private:
+  Sessions& all_;
+  Session session_;
 };
 
 namespace {
@@ -136,16 +151,16 @@ Result<HttpResponse> HttpClient::perform(HttpRequest request) {
   // Of others it would not be known whether they have taken effect.
   const bool can_be_interrupted = request.method == "GET" || request.method == "HEAD";
   const Interruption::Scope scope(can_be_interrupted ? Interruption::current() : nullptr);
-  CODECFS_ASSIGN(Session session, sessions_->take());
-  CURL* const easy = session.easy.get();
-  Transfer transfer;
+  Transfer transfer;  // until the session no longer refers to it
   transfer.request = std::move(request);
+  CODECFS_ASSIGN(Session taken, sessions_->take());
+  const Borrowed session(*sessions_, std::move(taken));
+  CURL* const easy = session.easy();
   transfer.set_options(easy);
   if (!ca_file_.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file_.c_str());
-  const Result<CURLcode> code = run(session.multi.get(), easy);
+  const Result<CURLcode> code = run(session.multi(), easy);
   long status = 0;
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-  sessions_->give_back(std::move(session));
   if (!code) return std::unexpected(code.error());
   return transfer.result_of(*code, static_cast<int>(status));
 }

@@ -61,6 +61,7 @@ class HttpClient {
 
  private:
   class Sessions;
+  class Borrowed;
   HttpClient(std::unique_ptr<Sessions> sessions, std::string ca_file);
   const std::unique_ptr<Sessions> sessions_;
   const std::string ca_file_;
