@@ -10,6 +10,11 @@
 
 namespace codecfs::fs {
 
+/// ESTALE if a place does not mean the same chunk any more, because the variable was removed, or has or is being given
+/// another shape. What was read of a chunk is its content only if this succeeds after it.
+Result<> check_place(const Nodes& nodes, Dataset& dataset, const ChunkPlace& chunk);
+
+/// All functions return ESTALE if check_place() fails.
 class ChunkDecoder {
  public:
   /// `helpers`: for large chunks. They may be constructed later.
@@ -36,6 +41,11 @@ class ChunkDecoder {
   static uint64_t decoding_bytes(const Variable& variable);
 
  private:
+  template <typename T>
+  Result<T> checked(const ChunkPlace& chunk, Result<T> read);
+  Result<ChunkPtr> cached(const ChunkPlace& chunk);
+  Result<ChunkPtr> cached_or_fill(const ChunkPlace& chunk);
+
   Dataset& dataset_;
   const Nodes& nodes_;
   ChunkCache& cache_;

@@ -44,6 +44,14 @@ Result<Ino> MountContext::chunk_key(const Node& node, const Variable& variable, 
                                             : tree.nodes.chunk_key(node, number, count);
 }
 
+Result<ChunkPlace> MountContext::chunk_place(Ino ino) {
+  CODECFS_ASSIGN(const Place place, tree.place_of(ino));
+  if (place.file != FileKind::chunk) return std::unexpected(Error{ESTALE, {}});
+  CODECFS_ASSIGN(ChunkPlace chunk, chunk_place(*place.node, place.chunk));
+  CODECFS_TRY(tree.place_of(ino));  // otherwise the key may be one of another shape, for which the number is another
+  return chunk;
+}
+
 Result<ChunkPlace> MountContext::chunk_place(const Node& node, uint64_t number) {
   CODECFS_ASSIGN(const VariableViewPtr view, dataset.variable(node.object));
   CODECFS_ASSIGN(const Ino key, chunk_key(node, *view->facts, number));

@@ -61,10 +61,14 @@ struct MountContext {
   /// The inode number of a directory, under which its temporary files are kept: a group that has become a directory of
   /// chunks has two. ENFILE.
   Result<Ino> ino_of(const Place& directory);
+  /// The chunk that an inode number refers to. ESTALE if it is no file of a chunk any more.
+  Result<ChunkPlace> chunk_place(Ino ino);
   /// `number`: of a file of the node's view, see chunk_names.h.
   Result<ChunkPlace> chunk_place(const Node& node, uint64_t number);
   /// ChunkPlace::key. ENFILE.
   Result<Ino> chunk_key(const Node& node, const Variable& variable, uint64_t number);
+  /// check_place() of chunk_decoder.h, for what was read of a chunk past the decoder.
+  Result<> still_means(const ChunkPlace& chunk) { return check_place(tree.nodes, dataset, chunk); }
   /// A counter that changes with each change of content or metadata.
   [[nodiscard]] uint64_t changes() const { return chunks.write_back.changes_made() + dataset.changes(); }
   /// The path of a view's root in the mount, "" or "/.codecfs/view/NAME".

@@ -68,7 +68,7 @@ FileOpener::Opened FileOpener::open_file(Ino ino, bool for_writing, bool truncat
   if (place.file == FileKind::array) return open_array(node, for_writing, truncate);
   if (place.file != FileKind::chunk) return open_metadata(place, ino, for_writing, truncate);
   // The kernel's inode number may be that of a scratch file, or of another view.
-  CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
+  CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(ino));
   if (mount_.options.coherent) uses_.coherence.chunk_opened(chunk);
   Opened file = node.form().is_encoded ? open_encoded(node, chunk, for_writing, truncate)
                 : for_writing          ? open_chunk_to_write(node, chunk, truncate)

@@ -42,7 +42,7 @@ Result<> InodeChanges::resize(const Place& place, const struct stat& shown, Ino 
 
 Result<> InodeChanges::resize_chunk(const Node& node, uint64_t number, const struct stat& shown, Ino ino, uint64_t size,
                                     const Cancelled& cancelled) {
-  CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, number));
+  CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(shown.st_ino));
   CODECFS_TRY(filters_.apply_rules(chunk, cancelled));
   if (static_cast<off_t>(size) != shown.st_size) mount_.chunks.page_copies.give_up(ino);
   // truncate(2) without an open file has the effect of open, ftruncate and close.

@@ -13,7 +13,7 @@ Result<std::optional<ChunkPlace>> ScratchHandle::chunk() {
   if (place.node->kind == NodeKind::scratch || place.file != FileKind::chunk) return std::optional<ChunkPlace>();
   if (place.node->form().is_encoded)
     return fail(ESTALE, "{}: was renamed to an encoded chunk; open it under that name", place.node->path);
-  CODECFS_ASSIGN(ChunkPlace chunk, io_.mount().chunk_place(*place.node, place.chunk));
+  CODECFS_ASSIGN(ChunkPlace chunk, io_.mount().chunk_place(ino_));
   return std::optional(std::move(chunk));
 }
 

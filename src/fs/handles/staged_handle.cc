@@ -45,7 +45,7 @@ Result<> StagedHandle::sync(const Cancelled& cancelled) {
   MountContext& mount = uses_.mount;
   CODECFS_ASSIGN(const Place place, mount.tree.nodes.at(staged_->ino()));
   if (place.file != FileKind::chunk) return mount.chunks.write_back.commit();
-  CODECFS_ASSIGN(const ChunkPlace chunk, mount.chunk_place(*place.node, place.chunk));
+  CODECFS_ASSIGN(const ChunkPlace chunk, mount.chunk_place(staged_->ino()));
   return mount.chunks.write_back.sync(chunk);
 }
 

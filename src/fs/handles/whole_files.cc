@@ -17,8 +17,9 @@ Result<Slice> WholeFiles::look_at(Snapshot& snapshot) {
   const uint64_t changes = mount_.changes();
   if (changes == snapshot.changes) return snapshot.held;
   Result<Slice> now = make_whole(snapshot.ino);
-  // A file that was removed since the open keeps its last content.
   if (!now && now.error().code != ENOENT && now.error().code != ESTALE) return now;
+  // A file that was removed since the open keeps its last content; it is not empty if nothing was read before.
+  if (!now && !snapshot.changes) return std::unexpected(Error{ESTALE, now.error().reason});
   if (now) snapshot.held = *std::move(now);
   snapshot.changes = changes;
   return snapshot.held;
@@ -31,7 +32,7 @@ Result<Slice> WholeFiles::make_whole(Ino ino) {
     CODECFS_ASSIGN(const Text text, metadata_.text_of(node, place.file));
     return Slice{std::as_bytes(std::span(*text)), text};
   }
-  CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
+  CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(ino));
   ChunkPtr bytes;
   if (node.form().is_encoded) {
     CODECFS_ASSIGN(bytes, encoded_.content(node, chunk));

@@ -1,6 +1,7 @@
 #include "fs/namespace/metadata_editor.h"
 
 #include <algorithm>
+#include <optional>
 #include <ranges>
 #include <utility>
 
@@ -95,7 +96,7 @@ Result<> MetadataEditor::apply(Ino ino, std::string_view text, const Cancelled& 
     case FileKind::zarray: applied = apply_zarray(node.ino(), text, cancelled); break;
     case FileKind::zarr_json: applied = apply_zarr_json(node.ino(), text, cancelled); break;
     case FileKind::chunk: {
-      CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.chunk));
+      CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(ino));
       return chunk_files_.put(node, chunk, std::as_bytes(std::span(text)), cancelled);
     }
     case FileKind::filter:
@@ -390,13 +391,15 @@ Result<> MetadataEditor::resize(const Node& node, const std::vector<uint64_t>& s
   const Variable& now = *before->facts;
   const std::vector<uint64_t>& old_shape = now.grid.shape();
   if (shape == old_shape) return {};
+  // Where only the first dimension has grown, each chunk keeps its number, and so its inode.
+  const bool grown =
+      shape[0] >= old_shape[0] && std::ranges::equal(shape | std::views::drop(1), old_shape | std::views::drop(1));
+  std::optional<Nodes::Reshaping> reshaping;
+  if (!grown) reshaping.emplace(mount_.tree.nodes, node);
   CODECFS_TRY(mount_.dataset.source().resize(node.object, shape));
   mount_.chunks.write_back.note_change();
   mount_.dataset.forget_all();
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
-  // Where only the first dimension has grown, each chunk keeps its number, and so its inode.
-  const bool grown =
-      shape[0] >= old_shape[0] && std::ranges::equal(shape | std::views::drop(1), old_shape | std::views::drop(1));
   if (!grown || after->facts->grid.count() > kLocalMask / 2) {
     CODECFS_TRY(notifier_.renumber_chunks(node, now.grid.count(), after->facts->grid.count(), true));
   }

@@ -158,7 +158,13 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
   ChangedNames names(mount_, notifier_);
   CODECFS_ASSIGN(const Place directory, policy_.changeable_directory(parent));
   const Node* node = directory.node;
-  CODECFS_ASSIGN(const struct stat there, names_.find(parent, name));
+  const Result<struct stat> found = names_.find(parent, name);
+  // The kernel has this chunk from before the shape changed, which has removed it. Zarr writers that have made an array
+  // smaller remove the chunks behind its end by themselves, and fail if they cannot.
+  const bool is_behind_end = !found && found.error().code == ENOENT && node->kind == NodeKind::variable &&
+                             looks_like_chunk(name) && !chunk_files_.named(directory, name);
+  if (is_behind_end) return {};
+  CODECFS_ASSIGN(const struct stat there, found);
   if (const std::optional<FileKind> file = metadata_named(directory, name)) {
     CODECFS_TRY(check_not_recoded(*node));
     if (mount_.options.nodelete) {

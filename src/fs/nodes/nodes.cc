@@ -143,6 +143,9 @@ Result<Place> Nodes::at(Ino ino) const {
     return Place{slots_[former->second.variable], FileKind::chunk_directory, former->second.number};
   }
   const Node& node = *slots_[slot];
+  const bool is_of_chunks = node.slot != slot || (local >= kFirstChunk && node.kind != NodeKind::scratch);
+  if (is_of_chunks && !reshaping_.empty() && reshaping_.contains(node.common))
+    return std::unexpected(Error{ESTALE, {}});
   const auto more = more_slots_.find(node.slot);
   if (node.slot != slot && more->second.chunks.contains(slot))
     return Place{&node, FileKind::chunk, ino - more->second.chunks.ino(0)};
@@ -302,7 +305,18 @@ Result<> Nodes::renumber_chunks(const Node& variable, uint64_t count) {
     now = {slots, {}};
     std::erase_if(former_groups_, [&](const auto& group) { return group.second.variable == node->slot; });
   }
+  reshaping_.erase(variable.common);
   return {};
+}
+
+Nodes::Reshaping::Reshaping(Nodes& nodes, const Node& variable) : nodes_(nodes), common_(variable.common) {
+  const LockGuard lock(nodes_.mutex_);
+  nodes_.reshaping_.insert(common_);
+}
+
+Nodes::Reshaping::~Reshaping() {
+  const LockGuard lock(nodes_.mutex_);
+  nodes_.reshaping_.erase(common_);
 }
 
 void Nodes::assign(const Slots& slots, const Node* node) {

@@ -31,6 +31,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "backends/api/source.h"
@@ -128,8 +129,22 @@ class Nodes {
   void remove_all();
   /// A node and everything below it has a new path.
   void move(const Node& node, const Node& parent, std::string_view name);
-  /// Assigns new inode numbers to chunks, because their numbers refer to other chunks now. ENFILE.
+  /// Assigns new inode numbers to chunks, because their numbers refer to other chunks now, and ends Reshaping. ENFILE.
   Result<> renumber_chunks(const Node& variable, uint64_t count);
+  /// While the numbers of chunks change their meaning in the source, the inode numbers of the chunks of a variable, and
+  /// of directories of chunks, refer to nothing: at() is ESTALE. It ends with the object, or when they are
+  /// renumbered. One at a time for a variable.
+  class Reshaping {
+   public:
+    Reshaping(Nodes& nodes, const Node& variable);
+    Reshaping(const Reshaping&) = delete;
+    Reshaping& operator=(const Reshaping&) = delete;
+    ~Reshaping();
+
+   private:
+    Nodes& nodes_;
+    const uint64_t common_;
+  };
 
  private:
   struct Slots {
@@ -183,6 +198,7 @@ class Nodes {
     uint64_t number = 0;
   };
   std::unordered_map<uint64_t, Directory> former_groups_ CODECFS_GUARDED_BY(mutex_);  // by the slot of the group
+  std::unordered_set<uint64_t> reshaping_ CODECFS_GUARDED_BY(mutex_);                 // Node::common
   const View shown_;
   const Node* control_ = nullptr;
   const Node* views_ = nullptr;

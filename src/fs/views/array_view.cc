@@ -72,6 +72,8 @@ Result<Slice> ArrayView::read(const OpenArray& array, uint64_t offset, uint64_t 
   CODECFS_ASSIGN(ArrayFile::Part part, in_blocks ? blocks_.read(array.ino, array.file, offset, size, read_chunk)
                                                  : array.file.read(offset, size, read_chunk,
                                                                    takes_parts ? read_part : ArrayFile::ReadPart()));
+  // Chunks may have been found by the numbers of another shape.
+  CODECFS_TRY(array_now(array));
   mount_.stats.bytes_read += part.bytes.size();
   return Slice{part.bytes, std::move(part.owner)};
 }

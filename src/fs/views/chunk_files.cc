@@ -11,8 +11,18 @@
 
 namespace codecfs::fs {
 Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
+  if (node.form().shows_shards(*view->facts)) return encoded_.shard_attributes(node, *view->facts, number);
+  Result<struct stat> status = chunk_attributes(node, view, number);
+  // Absent is an answer, too.
+  if (status || status.error().code == ENOENT) {
+    CODECFS_ASSIGN(const Ino key, mount_.tree.nodes.chunk_key(node, number, view->facts->grid.count()));
+    CODECFS_TRY(mount_.still_means({key, node.object, number, view}));
+  }
+  return status;
+}
+
+Result<struct stat> ChunkFiles::chunk_attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
   const Variable& variable = *view->facts;
-  if (node.form().shows_shards(variable)) return encoded_.shard_attributes(node, variable, number);
   if (mount_.tree.overlay.is_unlinked(node, number)) return not_there();
   if (node.form().is_encoded) return encoded_.attributes(node, view, number);
   CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.chunk_ino(node, number, variable.grid.count()));
@@ -64,7 +74,9 @@ Result<std::optional<ChunkPlace>> ChunkFiles::named(const Place& directory, std:
   const std::optional<uint64_t> number = chunk_named(directory, facts, name).chunk;
   if (number) {
     CODECFS_ASSIGN(const Ino key, mount_.chunk_key(node, facts, *number));
-    return ChunkPlace{key, node.object, *number, view};
+    ChunkPlace chunk{key, node.object, *number, view};
+    CODECFS_TRY(mount_.still_means(chunk));
+    return chunk;
   }
   if (looks_like_chunk(name))
     return fail(EINVAL, "{}/{}: no chunk of this array, which has {} chunks{}", mount_.path_of(directory), name,

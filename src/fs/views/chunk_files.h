@@ -41,6 +41,8 @@ class ChunkFiles {
   Result<> remove_shard(const Node& node, const ChunkPlace& shard);
 
  private:
+  Result<struct stat> chunk_attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
+
   MountContext& mount_;
   CoherenceMonitor& coherence_;
   InodeAttributes& inodes_;

@@ -122,6 +122,9 @@ void CoherenceMonitor::look_at_variable(const Node& node) {
   const VariableViewPtr known = mount_.dataset.known(node.object);
   const auto looked_at = looked_at_.get(node.object);
   const VariablePtr before = known != nullptr ? known->facts : looked_at != nullptr ? looked_at->facts : nullptr;
+  std::optional<Nodes::Reshaping> reshaping;
+  const Result<VariablePtr> next = mount_.dataset.source().facts(node.object);
+  if (before != nullptr && next && !have_same_chunks(*before, **next)) reshaping.emplace(mount_.tree.nodes, node);
   mount_.dataset.forget(node.object);
   notifier_.forget_xattrs(node);
   forms_.forget(node);

@@ -74,7 +74,9 @@ std::optional<uint64_t> EncodedView::passed_bytes(const Node& node, const ChunkP
 Result<std::optional<UniqueFd>> EncodedView::open_passed(const Node& node, const ChunkPlace& chunk) {
   CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
   if (!form->as_stored || form->gzip_size || mount_.chunks.write_back.size(chunk.key)) return std::nullopt;
-  return mount_.dataset.source().open_stored(chunk.object, chunk.number);
+  CODECFS_ASSIGN(auto file, mount_.dataset.source().open_stored(chunk.object, chunk.number));
+  CODECFS_TRY(mount_.still_means(chunk));
+  return file;
 }
 
 Result<> EncodedView::put(const Node& node, const ChunkPlace& place, Bytes bytes, const Cancelled& cancelled) {
@@ -90,6 +92,7 @@ Result<> EncodedView::put(const Node& node, const ChunkPlace& place, Bytes bytes
   CODECFS_TRY(filters_.apply_rules(place, cancelled));
   CODECFS_ASSIGN(const EncodedFormPtr form, forms_.of(node));
   CODECFS_ASSIGN(const ChunkPlace chunk, mount_.chunk_place(node, place.number));
+  CODECFS_TRY(mount_.still_means(place));
   std::shared_ptr<const Buffer> encoded;
   // The form may be older than the place, with which replace() compares the stored pipeline.
   if (form->as_stored && *form->stored_codecs == *chunk.variable->codecs && are_equal(form->chain, told->chain)) {
@@ -122,6 +125,7 @@ ChunkPtr EncodedView::fetch(const Node& node, const ChunkPlace& chunk) {
 /// The bytes of a chunk as they are stored; null if its file holds other bytes. ENOENT if it is not stored.
 Result<ChunkPtr> EncodedView::passed_on(const ChunkPlace& chunk, const EncodedForm& form) {
   CODECFS_ASSIGN(auto stored, mount_.dataset.source().read_stored(chunk.object, chunk.number));
+  CODECFS_TRY(mount_.still_means(chunk));
   if (!stored) return ChunkPtr();
   ++mount_.stats.chunks_passed;
   mount_.stats.bytes_passed += stored->size();

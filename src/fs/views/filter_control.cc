@@ -360,7 +360,8 @@ Result<> FilterControl::set_sharding(Ino directory, Variable wanted, const Cance
       reencode(node, turn, progress, cancelled, [&] { return source.set_sharding(node.object, wanted, progress); }));
   const SharedLock layout(mount_.tree.layout);
   mount_.tree.overlay.note_rule_applied(node);
-  notifier_.metadata_changed(node);
+  const Nodes::Reshaping reshaping(mount_.tree.nodes, node);
+  notifier_.metadata_changed(node, false);
   CODECFS_ASSIGN(const VariableViewPtr after, mount_.dataset.variable(node.object));
   const Variable& now = *after->facts;
   if (are_same_shards(*before->facts, now)) return {};

@@ -44,7 +44,11 @@ std::optional<PassableChunk> Prefetcher::passable(const Node& node, const ChunkP
     };
   // Without filters, what is stored is the chunk.
   if (chunk.variable->facts->filters.empty() && mount_.kernel.passthrough->suits_source(*bytes))
-    passable.open_source = [this, chunk] { return mount_.dataset.source().open_stored(chunk.object, chunk.number); };
+    passable.open_source = [this, chunk]() -> Result<std::optional<UniqueFd>> {
+      CODECFS_ASSIGN(auto file, mount_.dataset.source().open_stored(chunk.object, chunk.number));
+      CODECFS_TRY(mount_.still_means(chunk));
+      return file;
+    };
   if (!passable.produce && !passable.open_source) return std::nullopt;
   return passable;
 }

@@ -788,6 +788,45 @@ def test_writers_and_a_resizer(fresh):
     assert (result == wanted).any()
 
 
+def test_readers_and_a_resizer(fresh):
+    """Chunks are read in all views while the numbers of chunks change: each read has the content of its name, or fails."""
+    import threading
+    m = fresh.mount("dirty=1M", "commit=3600")
+    v = zarr.open_group(str(m.path), "a").create_dataset("v", shape=(8, 8), chunks=(1, 1), dtype="<i8", fill_value=-1, compressor=None)
+    wanted = np.arange(8)[:, None] * 100 + np.arange(8)
+    v[:] = wanted
+    ended = threading.Event()
+    errors, wrong, right = set(), [], []
+
+    def read(seed):
+        rng = np.random.default_rng(seed)
+        while not ended.is_set():
+            i, j = (int(n) for n in rng.integers(0, 8, 2))
+            j %= 5  # the columns that always are there
+            place = f"v/{i}.{j}" if seed % 2 else f".codecfs/view/encoded/v/{i}.{j}"
+            try:
+                data = (m.path / place).read_bytes()
+            except OSError as error:
+                errors.add(error.errno)
+                continue
+            (right if data == np.int64(wanted[i, j]).tobytes() else wrong).append((place, data))
+
+    readers = [threading.Thread(target=read, args=(seed,)) for seed in range(6)]
+    for reader in readers:
+        reader.start()
+    try:
+        for width in [5, 8, 6, 7] * 50:
+            v.resize(8, width)
+    finally:
+        ended.set()
+        for reader in readers:
+            reader.join()
+    assert not wrong, wrong[:5]
+    assert right and errors <= {errno.ESTALE, errno.ENOENT}, errors
+    result = fresh.read("v")
+    assert (result[:, :5] == wanted[:, :5]).all()
+
+
 def test_moved_while_it_becomes_a_variable(mount, tmp_path):
     """mkdir, .zarray and mv at once: each directory is there once."""
     import threading

@@ -100,6 +100,15 @@ TEST_F(TreeChangesTest, AVariableWithScratchFilesIsNotRemoved) {
   EXPECT_TRUE(tree().remove_directory(kRootIno, "v"));
 }
 
+// The kernel may have the name from before the shape changed.
+TEST_F(TreeChangesTest, AChunkBehindTheEndIsRemovedAlready) {
+  EXPECT_EQ(error_of(find("/v/7")), ENOENT);
+  EXPECT_TRUE(tree().unlink(ino("/v"), "7"));
+  EXPECT_EQ(error_of(tree().unlink(ino("/v"), "seven")), ENOENT);
+  EXPECT_EQ(error_of(tree().unlink(ino("/g"), "7")), ENOENT);
+  EXPECT_EQ(source_->chunk("/v", 0), "abcd");
+}
+
 // rm -r removes the .zarray first or last; if it stops, nothing but names may be gone.
 TEST_F(TreeChangesTest, ChunksOfAVariableWithoutZarrayAreRemovedWithIt) {
   ASSERT_TRUE(tree().unlink(ino("/v"), ".zarray"));
