@@ -8,10 +8,11 @@
 namespace codecfs::fs {
 
 Result<> check_place(const Nodes& nodes, Dataset& dataset, const ChunkPlace& chunk) {
+  CODECFS_ASSIGN(const VariableViewPtr now, dataset.variable(chunk.object));
+  // Last: the shape may have changed twice, and be the old one again.
   CODECFS_TRY(nodes.at(chunk.key));
   // A place that was made while the shape changed may have a number of the old shape and an inode number of the new
   // one.
-  CODECFS_ASSIGN(const VariableViewPtr now, dataset.variable(chunk.object));
   if (now == chunk.variable) return {};
   const ChunkGrid& grid = now->facts->grid;
   const std::vector<uint64_t>& before = chunk.variable->facts->grid.cells();

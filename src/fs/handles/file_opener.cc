@@ -166,9 +166,12 @@ FileOpener::Opened FileOpener::open_encoded(const Node& node, const ChunkPlace& 
                                             bool truncate) {
   const Variable& variable = *chunk.variable->facts;
   CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.chunk_ino(node, chunk.number, grid_of(node.view, variable).count()));
+  CODECFS_TRY(mount_.still_means(chunk));  // and so the number is that of the same chunk
   if (!for_writing && node.form().shows_shards(variable)) {
-    CODECFS_ASSIGN(auto shard, uses_.encoded.open_shard(node, chunk.number));
-    return std::make_unique<ShardHandle>(mount_.stats, std::move(shard));
+    auto shard = uses_.encoded.open_shard(node, chunk.number);
+    if (shard || shard.error().code == ENOENT) CODECFS_TRY(mount_.still_means(chunk));
+    if (!shard) return std::unexpected(shard.error());
+    return std::make_unique<ShardHandle>(mount_.stats, *std::move(shard));
   }
   if (!for_writing) {
     std::optional<PassableChunk> passable = uses_.prefetcher.opened_to_read(node, chunk);
@@ -270,6 +273,7 @@ Result<FileOpener::Created> FileOpener::create_chunk(const Node& node, const Chu
   mount_.tree.times.set(ino, {}, now());
   mount_.tree.times.set(parent, {}, now());
   CODECFS_ASSIGN(const struct stat status, uses_.names.attributes(ino));
+  CODECFS_TRY(mount_.still_means(chunk));  // and so the number is that of the same chunk
   if (replacement) replacement->keep();
   return Created{status, std::move(file)};
 }
@@ -288,6 +292,7 @@ Result<FileOpener::Created> FileOpener::create_encoded(const Node& node, const C
   const Variable& variable = *chunk.variable->facts;
   CODECFS_TRY(mount_.dataset.source().variable_writable(node.object));
   CODECFS_ASSIGN(const Ino ino, mount_.tree.nodes.chunk_ino(node, chunk.number, grid_of(node.view, variable).count()));
+  CODECFS_TRY(mount_.still_means(chunk));  // and so the number is that of the same chunk
   auto staged = mount_.tree.staged_files.open(ino, "", true, max_encoded(node.view, variable));
   const struct stat status = uses_.inodes.make(node, ino, S_IFREG, staged->shown_size().value_or(0));
   return Created{status, staged_handle(std::move(staged), true)};

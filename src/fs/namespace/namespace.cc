@@ -81,7 +81,10 @@ Result<struct stat> Namespace::attributes(Ino ino) {
   if (node.kind == NodeKind::scratch) return inodes_.of_scratch(ino);
   if (place.file == FileKind::chunk) {
     CODECFS_ASSIGN(const VariableViewPtr view, variable_of(node));
-    return chunk_files_.attributes(node, view, place.chunk);
+    Result<struct stat> status = chunk_files_.attributes(node, view, place.chunk);
+    // Otherwise they may be those of the chunk that has this number in another shape.
+    if (status) CODECFS_TRY(mount_.tree.place_of(ino));
+    return status;
   }
   if (place.file == FileKind::chunk_directory) return inodes_.make(node, ino, S_IFDIR, 0);
   if (place.file == FileKind::unknown) return inodes_.make(node, ino, S_IFREG, 1);
@@ -104,7 +107,7 @@ std::optional<struct stat> Namespace::known(Ino parent, std::string_view name) {
     const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
     if (!view) return known(node.ino(FileKind::unknown));
     const NamedChunk named = chunk_named(*place, *(*view)->facts, name);
-    if (named.chunk) return chunk_files_.known(node, **view, *named.chunk);
+    if (named.chunk) return chunk_files_.known(node, *view, *named.chunk);
     if (!named.directory) return std::nullopt;
     const uint64_t count = ChunkDirectories(grid_of(node.view, *(*view)->facts)).count();
     const Result<Ino> ino = mount_.tree.nodes.directory_ino(node, *named.directory, count);
@@ -124,7 +127,7 @@ std::optional<struct stat> Namespace::known(Ino ino) {
   if (place->file == FileKind::chunk) {
     const Result<VariableViewPtr> view = mount_.dataset.variable(node.object);
     if (!view) return inodes_.make(node, ino, S_IFREG, 1);
-    return chunk_files_.known(node, **view, place->chunk);
+    return chunk_files_.known(node, *view, place->chunk);
   }
   const bool is_directory =
       place->file == FileKind::chunk_directory || (place->file == FileKind::itself && node.kind != NodeKind::file);

@@ -161,9 +161,10 @@ Result<> TreeChanges::unlink(Ino parent, std::string_view name) {
   const Result<struct stat> found = names_.find(parent, name);
   // The kernel has this chunk from before the shape changed, which has removed it. Zarr writers that have made an array
   // smaller remove the chunks behind its end by themselves, and fail if they cannot.
-  const bool is_behind_end = !found && found.error().code == ENOENT && node->kind == NodeKind::variable &&
-                             looks_like_chunk(name) && !chunk_files_.named(directory, name);
-  if (is_behind_end) return {};
+  if (!found && found.error().code == ENOENT && node->kind == NodeKind::variable && looks_like_chunk(name)) {
+    const Result<std::optional<ChunkPlace>> chunk = chunk_files_.named(directory, name);
+    if (!chunk && chunk.error().code == EINVAL) return {};
+  }
   CODECFS_ASSIGN(const struct stat there, found);
   if (const std::optional<FileKind> file = metadata_named(directory, name)) {
     CODECFS_TRY(check_not_recoded(*node));
@@ -307,7 +308,10 @@ Result<Ino> TreeChanges::put_content(const Place& directory, std::optional<FileK
   }
   CODECFS_TRY(check_complete(node, *chunk, content.size()));
   CODECFS_TRY(chunk_files_.put(node, *chunk, std::as_bytes(std::span(content)), cancelled));
-  return mount_.tree.nodes.chunk_ino(node, chunk->number, grid_of(node.view, *chunk->variable->facts).count());
+  CODECFS_ASSIGN(const Ino made,
+                 mount_.tree.nodes.chunk_ino(node, chunk->number, grid_of(node.view, *chunk->variable->facts).count()));
+  CODECFS_TRY(mount_.still_means(*chunk));  // and so the number is that of the same chunk
+  return made;
 }
 
 /// mkdir() in the directory of a variable or of chunks: those inside the grid are there already, but for a new

@@ -11,11 +11,12 @@
 
 namespace codecfs::fs {
 Result<struct stat> ChunkFiles::attributes(const Node& node, const VariableViewPtr& view, uint64_t number) {
-  if (node.form().shows_shards(*view->facts)) return encoded_.shard_attributes(node, *view->facts, number);
-  Result<struct stat> status = chunk_attributes(node, view, number);
+  CODECFS_ASSIGN(const Ino key, mount_.chunk_key(node, *view->facts, number));
+  Result<struct stat> status = node.form().shows_shards(*view->facts)
+                                   ? encoded_.shard_attributes(node, *view->facts, number)
+                                   : chunk_attributes(node, view, number);
   // Absent is an answer, too.
   if (status || status.error().code == ENOENT) {
-    CODECFS_ASSIGN(const Ino key, mount_.tree.nodes.chunk_key(node, number, view->facts->grid.count()));
     CODECFS_TRY(mount_.still_means({key, node.object, number, view}));
   }
   return status;
@@ -55,10 +56,11 @@ Result<struct stat> ChunkFiles::chunk_attributes(const Node& node, const Variabl
   return status;
 }
 
-std::optional<struct stat> ChunkFiles::known(const Node& node, const VariableView& view, uint64_t number) {
-  const Variable& variable = *view.facts;
+std::optional<struct stat> ChunkFiles::known(const Node& node, const VariableViewPtr& view, uint64_t number) {
+  const Variable& variable = *view->facts;
   const Result<Ino> ino = mount_.tree.nodes.chunk_ino(node, number, grid_of(node.view, variable).count());
-  if (!ino) return std::nullopt;
+  const Result<Ino> key = mount_.chunk_key(node, variable, number);
+  if (!ino || !key || !mount_.still_means({*key, node.object, number, view})) return std::nullopt;
   mount_.kernel.shows_unfound = true;
   const uint64_t size = node.form().is_encoded ? 1 : variable.chunk_bytes.value_or(1);
   struct stat status = inodes_.make(node, *ino, S_IFREG, size);

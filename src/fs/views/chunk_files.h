@@ -31,7 +31,7 @@ class ChunkFiles {
   Result<struct stat> attributes(const Node& node, const VariableViewPtr& view, uint64_t number);
   /// The attributes of one that attributes() could not look up: the size is that of the decoded chunk, or 1 where only
   /// reading would tell it.
-  std::optional<struct stat> known(const Node& node, const VariableView& view, uint64_t number);
+  std::optional<struct stat> known(const Node& node, const VariableViewPtr& view, uint64_t number);
   /// The chunk that a name denotes in a directory, of a variable or of chunks; none for other names. EINVAL for one
   /// outside the grid.
   Result<std::optional<ChunkPlace>> named(const Place& directory, std::string_view name);

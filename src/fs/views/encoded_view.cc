@@ -46,6 +46,13 @@ Result<struct stat> EncodedView::attributes(const Node& node, const VariableView
 }
 
 Result<ChunkPtr> EncodedView::content(const Node& node, const ChunkPlace& chunk) {
+  Result<ChunkPtr> bytes = made_content(node, chunk);
+  // Absent is an answer, too.
+  if (bytes || bytes.error().code == ENOENT) CODECFS_TRY(mount_.still_means(chunk));
+  return bytes;
+}
+
+Result<ChunkPtr> EncodedView::made_content(const Node& node, const ChunkPlace& chunk) {
   if (node.form().shows_shards(*chunk.variable->facts)) {
     CODECFS_ASSIGN(const auto file, open_shard(node, chunk.number));
     CODECFS_ASSIGN(Buffer bytes, file->read(0, file->size()));

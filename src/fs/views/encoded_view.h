@@ -51,6 +51,7 @@ class EncodedView {
   Result<> put(const Node& node, const ChunkPlace& chunk, Bytes bytes, const Cancelled& cancelled);
 
  private:
+  Result<ChunkPtr> made_content(const Node& node, const ChunkPlace& chunk);
   Result<ChunkPtr> passed_on(const ChunkPlace& chunk, const EncodedForm& form);
   static Result<ChunkPtr> file_of(const EncodedForm& form, const std::shared_ptr<const Buffer>& stored);
   Result<ChunkPtr> converted(const Node& node, const ChunkPlace& chunk, const EncodedForm& form);
