@@ -1,6 +1,7 @@
 #include "fs/chunks/chunks.h"
 
 namespace codecfs::fs {
+
 Chunks::Chunks(Dataset& dataset, const Nodes& nodes, Stats& stats, uint64_t cache_bytes,
                const WriteBack::Options& options, const WriteBack::ChangedOutside& changed_outside)
     : cache(cache_bytes, stats),

@@ -122,7 +122,8 @@ ChunkPtr EncodedView::fetch(const Node& node, const ChunkPlace& chunk) {
   if (!form || !info || !info->stored || mount_.chunks.write_back.size(chunk.key)) return nullptr;
   if ((*form)->as_stored) {
     const Result<ChunkPtr> passed = passed_on(chunk, **form);
-    if (!passed || *passed != nullptr) return passed.value_or(nullptr);
+    if (!passed || !mount_.still_means(chunk)) return nullptr;
+    if (*passed != nullptr) return *passed;
   }
   if ((*form)->unusable || facts.unreadable) return nullptr;
   return mount_.chunks.conversions.fetch(conversion_key(node.view, chunk.key), ChunkDecoder::decoding_bytes(facts),
@@ -132,7 +133,6 @@ ChunkPtr EncodedView::fetch(const Node& node, const ChunkPlace& chunk) {
 /// The bytes of a chunk as they are stored; null if its file holds other bytes. ENOENT if it is not stored.
 Result<ChunkPtr> EncodedView::passed_on(const ChunkPlace& chunk, const EncodedForm& form) {
   CODECFS_ASSIGN(auto stored, mount_.dataset.source().read_stored(chunk.object, chunk.number));
-  CODECFS_TRY(mount_.still_means(chunk));
   if (!stored) return ChunkPtr();
   ++mount_.stats.chunks_passed;
   mount_.stats.bytes_passed += stored->size();
