@@ -19,6 +19,9 @@ if(CODECFS_SANITIZE)
   target_compile_options(codecfs_options INTERFACE -fsanitize=${CODECFS_SANITIZE} -fno-omit-frame-pointer
                                                    -fno-sanitize-recover=all)
   target_link_options(codecfs_options INTERFACE -fsanitize=${CODECFS_SANITIZE})
+  if(CODECFS_NO_SANITIZE)
+    target_compile_options(codecfs_options INTERFACE -fno-sanitize=${CODECFS_NO_SANITIZE})
+  endif()
 endif()
 
 # With precompiled headers, ccache finds nothing unless it is told that these are no reason to miss.
