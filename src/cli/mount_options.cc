@@ -194,7 +194,7 @@ constexpr std::array kOptions{
            }},
     Option{"connections=N", "requests to an object store at a time, 1 to 1024 (default 64)",
            set_number<&remote::ObjectOptions::connections, 1024>},
-    Option{"cache_dir=DIR", "keep what is read of HDF5 files and zip archives in object stores in this directory",
+    Option{"cache_dir=DIR", "keep what is read of chunks and files in object stores in this directory",
            [](MountArguments& arguments, const Given& given) {
              return set_path(arguments.options.sources.objects.cache_directory, given, "directory");
            }},

@@ -24,6 +24,7 @@ namespace {
 constexpr std::array<char, 8> kMagic = {'c', 'd', 'c', 'f', 's', 'r', 'g', '1'};
 constexpr const char* kState = "state";
 constexpr uint64_t kLongestRange = uint64_t{64} << 20;  // bytes of a file
+constexpr uint64_t kLongestEtag = 1024;                 // bytes
 constexpr int64_t kFresh = 60;                          // seconds in which a use is not recorded again
 constexpr int64_t kAbandoned = 3600;                    // seconds after which a file that was not renamed is deleted
 
@@ -36,10 +37,28 @@ struct Header {
   uint32_t own = 0;      // of the header before this field
 };
 
+/// Of a file that has a part; the ETag and the bytes follow.
+struct PartHeader {
+  std::array<char, 8> magic = {'c', 'd', 'c', 'f', 's', 'p', 't', '1'};
+  uint64_t total = 0;  // bytes of the object
+  int64_t modified = 0;
+  uint64_t size = 0;       // bytes
+  uint32_t etag_size = 0;  // bytes
+  uint32_t content = 0;    // CRC-32 of the ETag and the bytes
+  uint32_t unused = 0;
+  uint32_t own = 0;  // of the header before this field
+};
+
 uint32_t checksum(const void* bytes, size_t size) { return ::libdeflate_crc32(0, bytes, size); }
 uint32_t own_checksum(const Header& header) { return checksum(&header, offsetof(Header, own)); }
+uint32_t own_checksum(const PartHeader& header) { return checksum(&header, offsetof(PartHeader, own)); }
+uint32_t content_checksum(std::string_view etag, Bytes bytes) {
+  return ::libdeflate_crc32(checksum(etag.data(), etag.size()), bytes.data(), bytes.size());
+}
 
 std::string hash_of(const std::string& text) { return sha256_hex(std::as_bytes(std::span(text))); }
+/// Differs from the name of the folder of an object with the same key.
+std::string parts_folder(const std::string& directory) { return hash_of("parts of objects in " + directory); }
 
 bool is_own_file(int fd, struct stat& status) {
   return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
@@ -84,6 +103,31 @@ bool write_all(int fd, Bytes bytes) {
   return true;
 }
 
+/// Writes aside and renames. Returns whether it could; errno says why not.
+bool write_file(const UniqueFd& folder, const std::string& name, Bytes head, Bytes bytes) {
+  static std::atomic<uint64_t> number = 0;
+  const std::string aside = fmt::format(".new-{}-{}", ::getpid(), ++number);
+  const UniqueFd fd(::openat(folder.get(), aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd) return false;
+  if (write_all(fd.get(), head) && write_all(fd.get(), bytes) &&
+      ::renameat(folder.get(), aside.c_str(), folder.get(), name.c_str()) == 0)
+    return true;
+  const int error = errno;
+  (void)::unlinkat(folder.get(), aside.c_str(), 0);
+  errno = error;
+  return false;
+}
+
+void tell_unwritable() {
+  static std::atomic<bool> was_told = false;
+  if (!was_told.exchange(true)) log::warning("the cache on disk cannot be written: {}", std::strerror(errno));
+}
+
+/// Trims by the times of files: so long after a use, they say that a file is in use again.
+void note_use(const UniqueFd& file, const struct stat& status) {
+  if (::time(nullptr) - status.st_mtim.tv_sec > kFresh) (void)::futimens(file.get(), nullptr);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<DiskCache>> DiskCache::open(const std::string& directory, uint64_t most_bytes) {
@@ -107,8 +151,8 @@ std::unique_ptr<DiskCache::Object> DiskCache::object(const std::string& identity
 }
 
 void DiskCache::note_written(uint64_t bytes) {
-  const uint64_t step = most_bytes_ / 16;
-  if ((written_ += bytes) > step) trim();
+  // A file counts for as many bytes as would make too many of such files too many bytes.
+  if ((written_ += std::max(bytes, most_bytes_ / kMostFiles)) > most_bytes_ / 16) trim();
 }
 
 void DiskCache::trim() {
@@ -136,16 +180,73 @@ void DiskCache::trim() {
       files.push_back({name.starts_with('.') ? timespec{} : status.st_mtim, bytes, folder, name});
     }
   }
-  if (total <= most_bytes_) return;
+  if (total <= most_bytes_ && files.size() <= kMostFiles) return;
+  uint64_t left = files.size();
   const auto is_older = [](const Found& a, const Found& b) {
     return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
   };
   std::ranges::sort(files, is_older);
   for (const Found& file : files) {
-    if (total <= most_bytes_ / 10 * 9) break;
-    if (::unlinkat(directory_.get(), (file.folder + "/" + file.name).c_str(), 0) == 0) total -= file.bytes;
+    if (total <= most_bytes_ / 10 * 9 && left <= kMostFiles / 10 * 9) break;
+    if (::unlinkat(directory_.get(), (file.folder + "/" + file.name).c_str(), 0) == 0) {
+      total -= file.bytes;
+      --left;
+    }
     (void)::unlinkat(directory_.get(), file.folder.c_str(), AT_REMOVEDIR);  // if it is empty now
   }
+}
+
+std::optional<ObjectPart> DiskCache::find_part(const std::string& directory, const std::string& name) const {
+  const UniqueFd folder = open_folder_in(directory_.get(), parts_folder(directory).c_str());
+  if (!folder) return std::nullopt;
+  const std::string file = hash_of(name);
+  const UniqueFd fd(::openat(folder.get(), file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status;
+  if (!fd || !is_own_file(fd.get(), status)) return std::nullopt;
+  const auto content = [&]() -> std::optional<ObjectPart> {
+    PartHeader header;
+    if (!read_all(fd.get(), &header, sizeof header, 0) || header.magic != PartHeader{}.magic ||
+        header.own != own_checksum(header) || header.size > kLongestRange || header.etag_size > kLongestEtag ||
+        static_cast<uint64_t>(status.st_size) != sizeof header + header.etag_size + header.size)
+      return std::nullopt;
+    auto bytes = Buffer::allocate(header.size);
+    if (!bytes) return std::nullopt;
+    ObjectPart part{.bytes = *std::move(bytes),
+                    .etag = std::string(header.etag_size, '\0'),
+                    .total = header.total,
+                    .modified = header.modified};
+    if (!read_all(fd.get(), part.etag.data(), part.etag.size(), sizeof header) ||
+        !read_all(fd.get(), part.bytes.data(), part.bytes.size(), sizeof header + header.etag_size) ||
+        header.content != content_checksum(part.etag, part.bytes.bytes()))
+      return std::nullopt;
+    return part;
+  };
+  auto part = content();
+  if (part) {
+    note_use(fd, status);
+  } else {
+    log::debug("{} in the cache on disk is damaged", file);
+    (void)::unlinkat(folder.get(), file.c_str(), 0);
+  }
+  return part;
+}
+
+void DiskCache::store_part(const std::string& directory, const std::string& name, const ObjectPart& part) {
+  if (part.etag.empty() || part.etag.size() > kLongestEtag || part.bytes.size() == 0 ||
+      part.bytes.size() > kLongestRange)
+    return;
+  PartHeader header{.total = part.total, .modified = part.modified, .size = part.bytes.size()};
+  header.etag_size = static_cast<uint32_t>(part.etag.size());
+  header.content = content_checksum(part.etag, part.bytes.bytes());
+  header.own = own_checksum(header);
+  std::string head(reinterpret_cast<const char*>(&header), sizeof header);
+  head += part.etag;
+  const std::string folder_name = parts_folder(directory);
+  (void)::mkdirat(directory_.get(), folder_name.c_str(), 0700);
+  const UniqueFd folder = open_folder_in(directory_.get(), folder_name.c_str());
+  if (!folder || !write_file(folder, hash_of(name), std::as_bytes(std::span(head)), part.bytes.bytes()))
+    return tell_unwritable();
+  note_written(sizeof header + part.etag.size() + part.bytes.size());
 }
 
 std::optional<DiskCache::Object::State> DiskCache::Object::state() const {
@@ -180,7 +281,7 @@ void DiskCache::Object::use(const State& state) {
   if (!known || known->etag != state.etag || known->size != state.size) {
     const std::string text = fmt::format("{}\n{}\n{}", state.size, state.modified, state.etag);
     const std::string head = fmt::format("{}\n", checksum(text.data(), text.size()));
-    (void)write(kState, std::as_bytes(std::span(head)), std::as_bytes(std::span(text)));
+    (void)write_file(folder_, kState, std::as_bytes(std::span(head)), std::as_bytes(std::span(text)));
   }
   for (const std::string& name : names_in(folder_))
     if (name != kState && !name.starts_with(prefix_) && !name.starts_with('.'))
@@ -211,28 +312,12 @@ std::string DiskCache::Object::name_of(const ByteRange& range) const {
   return fmt::format("{}{}-{}", prefix_, range.offset, range.size);
 }
 
-bool DiskCache::Object::write(const std::string& name, Bytes head, Bytes bytes) const {
-  static std::atomic<uint64_t> number = 0;
-  const std::string aside = fmt::format(".new-{}-{}", ::getpid(), ++number);
-  const UniqueFd fd(::openat(folder_.get(), aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd) return false;
-  if (write_all(fd.get(), head) && write_all(fd.get(), bytes) &&
-      ::renameat(folder_.get(), aside.c_str(), folder_.get(), name.c_str()) == 0)
-    return true;
-  (void)::unlinkat(folder_.get(), aside.c_str(), 0);
-  return false;
-}
-
 void DiskCache::Object::store(const ByteRange& range, Bytes bytes) {
   if (prefix_.empty() || range.size > kLongestRange || bytes.size() != range.size || bytes.empty()) return;
   Header header{.state = state_id_, .offset = range.offset, .size = range.size};
   header.content = checksum(bytes.data(), bytes.size());
   header.own = own_checksum(header);
-  if (!write(name_of(range), std::as_bytes(std::span(&header, 1)), bytes)) {
-    static std::atomic<bool> was_told = false;
-    if (!was_told.exchange(true)) log::warning("the cache on disk cannot be written: {}", std::strerror(errno));
-    return;
-  }
+  if (!write_file(folder_, name_of(range), std::as_bytes(std::span(&header, 1)), bytes)) return tell_unwritable();
   {
     const LockGuard lock(mutex_);
     uint64_t& known = ranges_[range.offset];
@@ -261,7 +346,7 @@ std::optional<Buffer> DiskCache::Object::read(const ByteRange& range) const {
     (void)::unlinkat(folder_.get(), name.c_str(), 0);
     return std::nullopt;
   }
-  if (::time(nullptr) - status.st_mtim.tv_sec > kFresh) (void)::futimens(fd.get(), nullptr);  // was used
+  note_use(fd, status);
   return *std::move(bytes);
 }
 

@@ -3,9 +3,12 @@
 //
 //   DIR/HASH of the object's name/state                   the ETag, size and time of its latest state
 //                                 /HASH of the ETag-OFFSET-SIZE    bytes of that state, after a header with checksums
+//   DIR/HASH of a directory's name/HASH of the name of a part      of any object in it: its state and its bytes, after
+//                                                                  a header with checksums
 //
 // Files are written aside and renamed. Whatever is damaged, of another state or of another user is not used: the cache
-// may be deleted or lose files at any time. What was not used for longest is deleted where it has too many bytes.
+// may be deleted or lose files at any time. What was not used for longest is deleted where it has too many bytes or
+// files.
 
 #include <atomic>
 #include <cstdint>
@@ -19,6 +22,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "remote/object_client.h"
 #include "remote/range_plan.h"
 
 namespace codecfs::remote {
@@ -29,10 +33,19 @@ class DiskCache {
   /// to another user; the errors of the system calls.
   static Result<std::shared_ptr<DiskCache>> open(const std::string& directory, uint64_t most_bytes);
 
+  /// Of all files together: so many are listed in less than a second, when the cache is opened.
+  static constexpr uint64_t kMostFiles = 200'000;
+
   /// What is cached of one object.
   class Object;
   /// `identity`: the server, the bucket and the key. Null if there is no directory for it.
   std::unique_ptr<Object> object(const std::string& identity);
+
+  /// A part of one of the many small objects of a directory, in the state that it had. `directory`: the server, the
+  /// bucket and the key before the last "/". `name`: of the object and of the part. None if it is not there.
+  [[nodiscard]] std::optional<ObjectPart> find_part(const std::string& directory, const std::string& name) const;
+  /// Of each name, the last is kept. Parts without an ETag or without bytes are not.
+  void store_part(const std::string& directory, const std::string& name, const ObjectPart& part);
 
  private:
   DiskCache(UniqueFd directory, uint64_t most_bytes) : directory_(std::move(directory)), most_bytes_(most_bytes) {}
@@ -66,7 +79,6 @@ class DiskCache::Object {
   void list() CODECFS_REQUIRES(mutex_);
   [[nodiscard]] std::vector<ByteRange> files_of(const ByteRange& range) const CODECFS_REQUIRES(mutex_);
   [[nodiscard]] std::string name_of(const ByteRange& range) const;
-  [[nodiscard]] bool write(const std::string& name, Bytes head, Bytes bytes) const;
   [[nodiscard]] std::optional<Buffer> read(const ByteRange& range) const;
 
   DiskCache& cache_;

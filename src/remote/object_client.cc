@@ -21,11 +21,6 @@ std::string_view unquoted(std::string_view etag) {
   return etag;
 }
 
-/// Weak ETags and ours equal none in If-Match.
-bool is_for_conditions(std::string_view etag) {
-  return !etag.empty() && !etag.starts_with('~') && !etag.starts_with("W/");
-}
-
 bool read_number(std::string_view& text, uint64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc()) return false;
@@ -79,7 +74,7 @@ class RealClient final : public ObjectClient {
 
   Result<std::optional<ObjectPart>> get_if_changed(const std::string& key, const ObjectRange& range,
                                                    const std::string& etag) override {
-    return get_part(key, range, range.size, {}, is_for_conditions(etag) ? etag : std::string());
+    return get_part(key, range, range.size, {}, is_strong_etag(etag) ? etag : std::string());
   }
 
   [[nodiscard]] std::string identity_of(const std::string& key) const override { return requests_->identity_of(key); }
@@ -110,7 +105,7 @@ class RealClient final : public ObjectClient {
   Result<std::string> put(const std::string& key, Bytes content, const WriteCondition& condition) override {
     ObjectRequest request{.method = "PUT", .key = key, .body = content};
     if (condition.is_new) request.headers.push_back({"If-None-Match", "*"});
-    if (!condition.etag.empty() && !is_for_conditions(condition.etag))
+    if (!condition.etag.empty() && !is_strong_etag(condition.etag))
       return fail(EOPNOTSUPP, "{}: the server gives it no ETag that could be a condition of a write", name(key));
     if (!condition.etag.empty())
       request.headers.push_back(
@@ -259,7 +254,7 @@ class RealClient final : public ObjectClient {
 
   /// Ceph 16 compares If-Match with the ETag without its quotes.
   Result<ObjectResponse> get_if_match(ObjectRequest& request, const std::string& etag) {
-    if (!is_for_conditions(etag)) return requests_->send(request);
+    if (!is_strong_etag(etag)) return requests_->send(request);
     const size_t at = request.headers.size();
     request.headers.push_back({"If-Match", unquoted_ ? std::string(unquoted(etag)) : etag});
     CODECFS_ASSIGN(ObjectResponse response, requests_->send(request));
@@ -288,6 +283,10 @@ class RealClient final : public ObjectClient {
 };
 
 }  // namespace
+
+bool is_strong_etag(std::string_view etag) {
+  return !etag.empty() && !etag.starts_with('~') && !etag.starts_with("W/");
+}
 
 Result<std::unique_ptr<ObjectClient>> ObjectClient::make(const ObjectUrl& url, const ObjectOptions& options) {
   CODECFS_ASSIGN(auto requests, ObjectRequests::make(url, options));

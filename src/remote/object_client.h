@@ -53,6 +53,10 @@ struct ObjectPart {
   int64_t modified = 0;  // Unix time; 0 if unknown
 };
 
+/// Whether an ETag equals only itself and stands for the same bytes, so that it can be a condition: weak ones, and
+/// those that the client makes up where a server has none, do not.
+bool is_strong_etag(std::string_view etag);
+
 struct ObjectRange {
   uint64_t offset = 0;
   uint64_t size = 0;       // bytes, not 0

@@ -23,9 +23,6 @@ constexpr uint64_t kPage = SharedMirror::kPage;
 uint64_t round_down(uint64_t offset, uint64_t unit) { return offset / unit * unit; }
 uint64_t round_up(uint64_t offset, uint64_t unit) { return (offset + unit - 1) / unit * unit; }
 
-/// Whether a state can be asked for by its ETag.
-bool is_strong(const std::string& etag) { return !etag.empty() && !etag.starts_with('~') && !etag.starts_with("W/"); }
-
 /// The beginning of the object: from the cache, if the server says that it has not changed. `cached` is null afterwards
 /// if this state cannot be cached.
 Result<ObjectPart> get_first(ObjectClient& client, const std::string& key, const std::string& name,
@@ -47,7 +44,7 @@ Result<ObjectPart> get_first(ObjectClient& client, const std::string& key, const
     part.modified = known->modified;
     return part;
   }
-  if (cached && !is_strong(part.etag)) cached.reset();
+  if (cached && !is_strong_etag(part.etag)) cached.reset();
   if (cached) {
     cached->use({part.etag, part.total, part.modified});
     cached->store({0, part.bytes.size()}, part.bytes.bytes());

@@ -8,7 +8,6 @@
 #include <climits>
 #include <ctime>
 #include <new>
-#include <set>
 
 #include "backends/api/file_names.h"
 #include "backends/api/source_copy.h"
@@ -26,6 +25,7 @@ constexpr size_t kNames = size_t{1} << 16;
 constexpr uint64_t kMaxListed = 1'000'000;
 constexpr unsigned kMaxEmptyPages = 100;  // in a row
 constexpr size_t kAtOnce = 32;            // requests
+constexpr uint64_t kPagesForName = 10;    // requests of a list that may take the place of one for a name
 
 bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= NAME_MAX && name != "." && name != ".." && !name.contains('\0') &&
@@ -64,7 +64,8 @@ BucketFiles::BucketFiles(Place place, OpenDataset open)
       listings_(kListings),
       looked_(kNames),
       kinds_(kNames),
-      refuted_(kNames) {
+      refuted_(kNames),
+      misses_(kNames) {
   status_.st_mode = S_IFDIR | 0555;
   status_.st_nlink = 1;
   status_.st_uid = ::geteuid();
@@ -136,50 +137,69 @@ Result<EntryKind> BucketFiles::kind_of_directory(const std::string& key) const {
   return kind;
 }
 
-Result<BucketFiles::ListingPtr> BucketFiles::listing_of(const std::string& directory) const {
-  if (const auto known = listings_.get(directory); known && Clock::now() - known->made < kLifetime) return known;
-  return listings_under_way_.run(directory, [&]() -> Result<ListingPtr> {
+BucketFiles::ListingPtr BucketFiles::known_listing(const std::string& directory) const {
+  auto known = listings_.get(directory);
+  return known && Clock::now() - known->made < kLifetime ? known : nullptr;
+}
+
+/// Null if a list has more pages.
+Result<BucketFiles::ListingPtr> BucketFiles::listing_of(const std::string& directory, uint64_t most_pages) const {
+  if (auto known = known_listing(directory)) return known;
+  const bool is_whole = most_pages == UINT64_MAX;
+  return listings_under_way_.run((is_whole ? "all of " : "some of ") + directory, [&]() -> Result<ListingPtr> {
     try {
-      return request_listing(directory);
+      return request_listing(directory, most_pages);
     } catch (const std::bad_alloc&) {
       return fail(ENOMEM, "{}: no memory to list it", path_of(directory));
     }
   });
 }
 
-Result<BucketFiles::ListingPtr> BucketFiles::request_listing(const std::string& directory) const {
+Result<BucketFiles::ListingPtr> BucketFiles::request_listing(const std::string& directory, uint64_t most_pages) const {
   const std::string prefix = prefix_of(directory);
   auto listing = std::make_shared<Listing>();
-  std::set<std::string> directories;
   std::string token;
+  uint64_t pages = 0;
   unsigned without_new = 0;
   do {
+    if (pages++ == most_pages) {
+      // Not tried again before twice as many names were requested.
+      misses_.update(directory, [&](Misses& misses) { misses.pages = 2 * most_pages; });
+      return ListingPtr();
+    }
     CODECFS_ASSIGN(const remote::ObjectList page, place_.client->list(prefix, true, token));
-    const size_t before = listing->names.size() + directories.size();
+    const size_t before = listing->names.size();
     for (const remote::ListedObject& object : page.objects)
       if (const std::string name = object.key.substr(prefix.size()); is_name(name))
         listing->names.emplace(name, found_object(join(directory, name), object));
     for (const std::string& below : page.prefixes)
       if (const std::string name = below.substr(prefix.size(), below.size() - prefix.size() - 1); is_name(name))
-        directories.insert(name);
-    const size_t found = listing->names.size() + directories.size();
+        listing->names.insert_or_assign(name, std::nullopt);  // an object of the same name is hidden
+    const size_t found = listing->names.size();
     without_new = found == before ? without_new + 1 : 0;
     if (found > kMaxListed) return fail(EFBIG, "{}: has more than {} names", path_of(directory), kMaxListed);
     if (without_new > kMaxEmptyPages) return fail(EIO, "{}: the list of objects does not end", path_of(directory));
     token = page.next;
   } while (!token.empty());
-  const std::vector<std::string> names(directories.begin(), directories.end());
-  std::vector<Found> found(names.size());
-  const ParallelOptions options{.threads = kAtOnce,
-                                .memory_reason = fmt::format("{}: no memory to list it", path_of(directory))};
-  CODECFS_TRY(parallel_for(names.size(), options, [&](uint64_t i) -> Result<> {
-    CODECFS_ASSIGN(found[i], found_directory(join(directory, names[i])));
-    return {};
-  }));
-  for (size_t i = 0; i < names.size(); ++i)
-    listing->names.insert_or_assign(names[i], found[i]);  // an object of the same name is hidden
+  misses_.put(directory, std::make_shared<const Misses>(Misses{.pages = pages}));
   listing->made = Clock::now();
   listings_.put(directory, listing);
+  return listing;
+}
+
+/// Before a name is requested alone: a list of its directory, if that costs few requests beside those for names that
+/// were not in a list. Null if not.
+Result<BucketFiles::ListingPtr> BucketFiles::list_if_misses_pay(const std::string& directory) const {
+  Misses now;
+  misses_.update(directory, [&](Misses& misses) {
+    ++misses.count;
+    now = misses;
+  });
+  const uint64_t most_pages = now.count * kPagesForName;
+  if (now.count < 2 || now.pages > most_pages) return ListingPtr();
+  auto listing = listing_of(directory, most_pages);
+  // What is wrong with the list need not be wrong with the name.
+  if (!listing && listing.error().code != EINTR) return ListingPtr();
   return listing;
 }
 
@@ -207,12 +227,16 @@ Result<std::optional<Found>> BucketFiles::look(const std::string& key) const {
   const std::string holder = slash == key.npos ? "" : key.substr(0, slash);
   const std::string name = key.substr(slash + 1);
   if (!is_name(name)) return std::nullopt;
-  if (const auto listing = listings_.get(holder); listing && Clock::now() - listing->made < kLifetime) {
-    const auto found = listing->names.find(name);
-    if (found == listing->names.end()) return std::nullopt;
-    return found->second;
-  }
+  const auto in = [&](const Listing& listing) -> Result<std::optional<Found>> {
+    const auto found = listing.names.find(name);
+    if (found == listing.names.end()) return std::nullopt;
+    if (found->second) return found->second;
+    return found_directory(key);
+  };
+  if (const auto listing = known_listing(holder)) return in(*listing);
   if (const auto known = looked_.get(key); known && Clock::now() - known->made < kLifetime) return known->found;
+  CODECFS_ASSIGN(const ListingPtr listing, list_if_misses_pay(holder));
+  if (listing) return in(*listing);
   CODECFS_ASSIGN(const auto found, request_name(key));
   looked_.put(key, std::make_shared<const Looked>(Clock::now(), found));
   return found;
@@ -226,7 +250,20 @@ Result<std::optional<struct stat>> BucketFiles::stat(const std::string& key) con
 
 Result<FolderFiles::Names> BucketFiles::list(const std::string& key, const std::optional<std::string>&) const {
   CODECFS_ASSIGN(const ListingPtr listing, listing_of(key));
-  return Names(listing->names.begin(), listing->names.end());
+  std::vector<std::string> directories;
+  for (const auto& [name, found] : listing->names)
+    if (!found) directories.push_back(name);
+  std::vector<Found> found(directories.size());
+  const ParallelOptions options{.threads = kAtOnce,
+                                .memory_reason = fmt::format("{}: no memory to list it", path_of(key))};
+  CODECFS_TRY(parallel_for(directories.size(), options, [&](uint64_t i) -> Result<> {
+    CODECFS_ASSIGN(found[i], found_directory(join(key, directories[i])));
+    return {};
+  }));
+  Names names;
+  auto directory = found.begin();
+  for (const auto& [name, object] : listing->names) names.emplace_back(name, object ? *object : *directory++);
+  return names;
 }
 
 Result<bool> BucketFiles::has_any() const {

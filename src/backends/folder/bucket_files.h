@@ -3,7 +3,8 @@
 // Thread-safe.
 //
 // An object is an HDF5 or netCDF-4 file by the end of its name, a directory a Zarr store by its metadata files, which
-// are requested when the directory is first listed or looked up. Listings are used for kLifetime.
+// are requested when the directory is first listed or looked up. Listings are used for kLifetime; then names are
+// requested one by one, until a list costs few requests beside those.
 
 #include <chrono>
 #include <ctime>
@@ -56,12 +57,17 @@ class BucketFiles final : public FolderFiles {
   using Clock = std::chrono::steady_clock;
   struct Listing {
     Clock::time_point made;
-    std::map<std::string, Found, std::less<>> names;
+    std::map<std::string, std::optional<Found>, std::less<>> names;  // none: a directory
   };
   using ListingPtr = std::shared_ptr<const Listing>;
   struct Looked {
     Clock::time_point made;
     std::optional<Found> found;
+  };
+  /// Names of a directory that were requested one by one since it was listed.
+  struct Misses {
+    uint64_t count = 0;
+    uint64_t pages = 0;  // requests that a list of it costs at least
   };
   struct Kind {
     Clock::time_point made;
@@ -72,8 +78,10 @@ class BucketFiles final : public FolderFiles {
   [[nodiscard]] Found found_object(const std::string& key, const remote::ListedObject& object) const;
   [[nodiscard]] Result<Found> found_directory(const std::string& key) const;
   [[nodiscard]] Result<EntryKind> kind_of_directory(const std::string& key) const;
-  [[nodiscard]] Result<ListingPtr> listing_of(const std::string& directory) const;
-  [[nodiscard]] Result<ListingPtr> request_listing(const std::string& directory) const;
+  [[nodiscard]] Result<ListingPtr> listing_of(const std::string& directory, uint64_t most_pages = UINT64_MAX) const;
+  [[nodiscard]] Result<ListingPtr> request_listing(const std::string& directory, uint64_t most_pages) const;
+  [[nodiscard]] ListingPtr known_listing(const std::string& directory) const;
+  [[nodiscard]] Result<ListingPtr> list_if_misses_pay(const std::string& directory) const;
   [[nodiscard]] Result<std::optional<Found>> request_name(const std::string& key) const;
 
   const Place place_;
@@ -83,6 +91,7 @@ class BucketFiles final : public FolderFiles {
   mutable LruMap<std::string, Looked> looked_;
   mutable LruMap<std::string, Kind> kinds_;        // of directories
   mutable LruMap<std::string, timespec> refuted_;  // times of objects that have the name of a dataset, but are none
+  mutable LruMap<std::string, Misses> misses_;     // by directory
   mutable SingleFlight<ListingPtr> listings_under_way_;
 };
 

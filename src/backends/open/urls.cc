@@ -13,6 +13,7 @@
 #include "backends/zarr/source/zarr_source.h"
 #include "base/file_io.h"
 #include "base/unique_fd.h"
+#include "remote/cached_client.h"
 #include "remote/disk_cache.h"
 #include "remote/object_url.h"
 
@@ -26,18 +27,30 @@ Result<std::shared_ptr<remote::ObjectClient>> client_of(const SourceOpener& open
   return remote::ObjectClient::make(url, options);
 }
 
+/// Null if there is none.
+Result<std::shared_ptr<remote::DiskCache>> disk_cache_of(const SourceOpener& opener) {
+  const remote::ObjectOptions& options = opener.state().options.objects;
+  if (options.cache_directory.empty()) return nullptr;
+  auto opened = remote::DiskCache::open(options.cache_directory, options.cache_bytes);
+  // ENOENT would mean that there is no such object, and EINVAL in a folder that it is no dataset.
+  if (!opened) return fail(EIO, "-o cache_dir: {}", opened.error().reason);
+  return opened;
+}
+
 Result<std::unique_ptr<remote::ObjectFile>> open_object_file(const SourceOpener& opener,
                                                              std::shared_ptr<remote::ObjectClient> client,
                                                              const std::string& key, const std::string& name) {
-  const remote::ObjectOptions& options = opener.state().options.objects;
-  std::shared_ptr<remote::DiskCache> cache;
-  if (const auto& directory = options.cache_directory; !directory.empty()) {
-    auto opened = remote::DiskCache::open(directory, options.cache_bytes);
-    // ENOENT would mean that there is no such object, and EINVAL in a folder that it is no dataset.
-    if (!opened) return fail(EIO, "-o cache_dir: {}", opened.error().reason);
-    cache = *std::move(opened);
-  }
-  return remote::ObjectFile::open(std::move(client), key, name, options.connections, std::move(cache));
+  CODECFS_ASSIGN(auto cache, disk_cache_of(opener));
+  return remote::ObjectFile::open(std::move(client), key, name, opener.state().options.objects.connections,
+                                  std::move(cache));
+}
+
+Result<std::unique_ptr<Source>> open_store(const SourceOpener& opener, std::shared_ptr<remote::ObjectClient> client,
+                                           const std::string& key, const std::string& name,
+                                           std::optional<Error> unwritable) {
+  CODECFS_ASSIGN(auto cache, disk_cache_of(opener));
+  if (cache) client = remote::with_disk_cache(std::move(client), std::move(cache));
+  return open_zarr_objects(std::move(client), key, name, std::move(unwritable));
 }
 
 /// Opens the object with the key itself. Null if there is none.
@@ -69,7 +82,7 @@ Result<std::unique_ptr<Source>> open_bucket_folder(const SourceOpener& opener,
   const auto open = [opener, client, name, prefix, only_read](const std::string& wanted,
                                                               bool is_store) -> Result<std::unique_ptr<Source>> {
     const std::string shown = name + "/" + wanted.substr(prefix.size());
-    if (is_store) return open_zarr_objects(client, wanted, shown, only_read);
+    if (is_store) return open_store(opener, client, wanted, shown, only_read);
     CODECFS_ASSIGN(auto object, open_object(opener, client, wanted, shown));
     if (!object) return fail(ENOENT, "{}: there is no such object", shown);
     return object;
@@ -111,7 +124,7 @@ Result<std::unique_ptr<Source>> open_url(const SourceOpener& opener, const std::
     CODECFS_ASSIGN(auto object, open_object(opener, client, url.key, name));
     if (object) return object;
   }
-  auto store = open_zarr_objects(client, url.key, name, unwritable(opener, url, name, may_write));
+  auto store = open_store(opener, client, url.key, name, unwritable(opener, url, name, may_write));
   if (store || store.error().code != EINVAL) return store;
   if (!is_file_name) {
     CODECFS_ASSIGN(auto object, open_object(opener, client, url.key, name));

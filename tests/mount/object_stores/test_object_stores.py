@@ -77,6 +77,59 @@ def test_a_chunk_is_one_request(store, server, remote):
     assert not (there.path / "a/7.7").exists()
 
 
+@pytest.mark.parametrize("store", ["v2-consolidated", "v3-consolidated"], indirect=True)
+def test_a_cache_on_disk(store, server, remote, mount, tmp_path):
+    """The second mount has as many requests, but the server sends no chunk again."""
+    expected = files_of(mount(store, "ro").path)
+    cache = tmp_path / "cache"
+
+    def read():
+        server.control(clear_log=True)
+        there = remote(store.name, f"cache_dir={cache}")
+        assert files_of(there.path) == expected
+        stats, seen = settled(server, there)
+        there.unmount()
+        return stats, seen
+
+    chunks = [file.stat().st_size for file in store.rglob("*") if file.is_file() and not file.name.startswith((".z", "zarr.json"))]
+    _, first = read()
+    stats, second = read()
+    assert second["bytes"] <= first["bytes"] - sum(chunks) and second["requests"] <= first["requests"]
+    assert second["statuses"]["304"] >= len(chunks) and stats["object_disk_hits"] >= second["statuses"]["304"]
+
+    for file in cache.rglob("*"):  # every file is damaged
+        if file.is_file():
+            content = bytearray(file.read_bytes())
+            content[len(content) // 2] ^= 1
+            file.write_bytes(content)
+    _, third = read()
+    assert "304" not in third["statuses"]
+
+
+@pytest.mark.parametrize("store", ["v2", "v3"], indirect=True)
+def test_a_cache_on_disk_of_what_is_written(store, server, remote, tmp_path):
+    """By this mount, which has the former state in its cache, and by another program."""
+    cache = tmp_path / "cache"
+    chunk = "plain/c/1/1" if store.name.startswith("v3") else "a/1.1"
+
+    def read():
+        there = remote(store.name, f"cache_dir={cache}")
+        content = there.path.joinpath(chunk).read_bytes()
+        there.unmount()
+        return content
+
+    first = read()
+    changed = bytes(reversed(first))
+    assert changed != first
+    writer = remote(store.name, f"cache_dir={cache}")
+    assert writer.path.joinpath(chunk).read_bytes() == first
+    writer.path.joinpath(chunk).write_bytes(changed)
+    writer.unmount()
+    assert read() == changed
+    server.put(BUCKET, f"{store.name}/{chunk}", store.joinpath(chunk).read_bytes())
+    assert read() == first
+
+
 @pytest.mark.parametrize("store", ["v3-consolidated"], indirect=True)
 def test_a_shard_is_read_in_parts(store, server, remote):
     there = remote(store.name)
