@@ -152,7 +152,7 @@ std::unique_ptr<DiskCache::Object> DiskCache::object(const std::string& identity
 
 void DiskCache::note_written(uint64_t bytes) {
   // A file counts for as many bytes as would make too many of such files too many bytes.
-  if ((written_ += std::max(bytes, most_bytes_ / kMostFiles)) > most_bytes_ / 16) trim();
+  if ((written_ += std::max(bytes, most_bytes_ / kMaxFiles)) > most_bytes_ / 16) trim();
 }
 
 void DiskCache::trim() {
@@ -180,14 +180,14 @@ void DiskCache::trim() {
       files.push_back({name.starts_with('.') ? timespec{} : status.st_mtim, bytes, folder, name});
     }
   }
-  if (total <= most_bytes_ && files.size() <= kMostFiles) return;
+  if (total <= most_bytes_ && files.size() <= kMaxFiles) return;
   uint64_t left = files.size();
   const auto is_older = [](const Found& a, const Found& b) {
     return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
   };
   std::ranges::sort(files, is_older);
   for (const Found& file : files) {
-    if (total <= most_bytes_ / 10 * 9 && left <= kMostFiles / 10 * 9) break;
+    if (total <= most_bytes_ / 10 * 9 && left <= kMaxFiles / 10 * 9) break;
     if (::unlinkat(directory_.get(), (file.folder + "/" + file.name).c_str(), 0) == 0) {
       total -= file.bytes;
       --left;

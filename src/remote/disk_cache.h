@@ -34,7 +34,7 @@ class DiskCache {
   static Result<std::shared_ptr<DiskCache>> open(const std::string& directory, uint64_t most_bytes);
 
   /// Of all files together: so many are listed in less than a second, when the cache is opened.
-  static constexpr uint64_t kMostFiles = 200'000;
+  static constexpr uint64_t kMaxFiles = 200'000;
 
   /// What is cached of one object.
   class Object;
