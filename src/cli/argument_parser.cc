@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "base/closest_name.h"
 
 namespace codecfs::cli {
 /// An argument as --help shows it.
@@ -79,6 +82,20 @@ void ArgumentParser::add_flag(const char* name, bool& value, const ArgumentHelp&
 Result<> ArgumentParser::parse(int argc, const char* const* argv) {
   try {
     parser_->parse(argc, argv);
+  } catch (const CLI::ExtrasError& error) {
+    std::vector<std::string_view> names;
+    for (const ShownArgument& argument : parser_->arguments) {
+      if (!argument.is_option()) continue;
+      for (std::string_view rest = argument.names; !rest.empty();) {
+        const size_t comma = std::min(rest.find(','), rest.size());
+        names.push_back(rest.substr(0, comma));
+        rest.remove_prefix(std::min(comma + 1, rest.size()));
+      }
+    }
+    // "The following argument was not expected: --jsn"
+    const std::string_view text = error.what();
+    const std::string_view word = text.substr(text.rfind(' ') + 1);
+    return fail(EINVAL, "{}{}", text, did_you_mean(word.substr(0, word.find('=')), names));
   } catch (const CLI::Error& error) {
     return fail(EINVAL, "{}", error.what());
   }

@@ -17,6 +17,8 @@
 
 namespace codecfs::cli {
 
+using std::string_view_literals::operator""sv;
+
 #define CODECFS_COMMAND(name) std::unique_ptr<Command> make_##name();
 #include "cli/all.inc"
 #undef CODECFS_COMMAND
@@ -32,13 +34,12 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   return commands;
 }
 
-/// The command that an option requested before commands had names; empty if the word is no such option.
+/// The command that an option requested before commands had names, or that other programs call so; empty if the word is
+/// neither.
 std::string_view name_of_option(std::string_view word) {
-  constexpr std::pair<std::string_view, std::string_view> kOptions[] = {{"-u", "unmount"},
-                                                                        {"--unmount", "unmount"},
-                                                                        {"--check", "check"},
-                                                                        {"--recover", "recover"},
-                                                                        {"--compact", "compact"}};
+  constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
+      {"-u", "unmount"},        {"--unmount", "unmount"}, {"--check", "check"},
+      {"--recover", "recover"}, {"--compact", "compact"}, {"ls", "info"}};
   for (const auto& [option, name] : kOptions)
     if (word == option) return name;
   return {};
@@ -84,6 +85,13 @@ Result<std::unique_ptr<Command>> parse_command_line(int argc, const char* const*
   const std::string_view program = argc > 0 ? argv[0] : "codecfs";
   if (program.substr(program.rfind('/') + 1).starts_with("mount.")) return parse_mount_helper(argc, argv);
   std::vector<const char*> words(argv + std::min(argc, 1), argv + argc);
+  // As many programs have it: help, help COMMAND, version.
+  if (!words.empty() && words[0] == "help"sv) {
+    words.erase(words.begin());
+    words.push_back("--help");
+  } else if (words.size() == 1 && words[0] == "version"sv) {
+    words[0] = "--version";
+  }
   if (!words.empty()) {
     // --check=SOURCE and -uMOUNTPOINT are two words.
     const std::string_view first = words[0];

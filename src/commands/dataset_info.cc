@@ -162,7 +162,7 @@ Result<DatasetInfo> read_info(Source& source, const std::string& name, const std
   info.source = name;
   info.format = source.format();
   if (S_ISREG(source.status().st_mode)) info.source_bytes = static_cast<uint64_t>(source.status().st_size);
-  CODECFS_ASSIGN(const Entry start, find_path(source, path));
+  CODECFS_ASSIGN(const Entry start, find_named(source, path));
   std::vector<size_t> variables;  // indices of nodes
   CODECFS_TRY(walk(
       source, normal_path(path), start,

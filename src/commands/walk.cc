@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/closest_name.h"
+
 namespace codecfs::commands {
 namespace {
 
@@ -88,6 +90,29 @@ Result<Entry> find_path(Source& source, const std::string& path) {
     if (!has_link) return at;
   }
   return fail(ELOOP, "/{}: too many links", normal_path(path));
+}
+
+Result<Entry> find_named(Source& source, const std::string& path) {
+  Result<Entry> found = find_path(source, path);
+  if (found || found.error().code != ENOENT) return found;
+  const std::string names = normal_path(path);
+  std::string parent;
+  for (size_t begin = 0; begin < names.size();) {
+    const size_t end = std::min(names.find('/', begin), names.size());
+    const Result<Entry> above = find_path(source, parent);
+    if (!above || !has_members(above->kind)) return found;
+    if (find_path(source, names.substr(0, end))) {
+      parent = names.substr(0, end);
+      begin = end + 1;
+      continue;
+    }
+    const Result<std::vector<Entry>> members = source.list(above->object);
+    if (!members) return found;
+    std::vector<std::string_view> known;
+    for (const Entry& member : *members) known.emplace_back(member.name);
+    return fail(ENOENT, "{}{}", found.error().reason, did_you_mean(names.substr(begin, end - begin), known));
+  }
+  return found;
 }
 
 std::string normal_path(std::string_view path) {

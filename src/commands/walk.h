@@ -29,6 +29,9 @@ Result<> walk(Source& source, const std::string& path, const Entry& start, const
 /// The object at a path: names separated by slashes, with or without a leading one; "" and "/" are the root. Follows
 /// links within the source. ENOENT, ENOTDIR, ELOOP.
 Result<Entry> find_path(Source& source, const std::string& path);
+/// As find_path(), for a path that a user wrote: if there is none, the reason has the name that was meant, perhaps.
+/// Lists a group in that case.
+Result<Entry> find_named(Source& source, const std::string& path);
 /// `path` as walk() writes it.
 std::string normal_path(std::string_view path);
 /// Whether a path is `top` or below it. Both begin with a slash, or neither; "" is above all.

@@ -79,7 +79,10 @@ std::string hint_for_failed_mount(bool allow_other) {
 
 Result<std::string> check_mountpoint(const std::string& path, const std::string& source, bool nonempty) {
   struct stat status{};
-  if (stat(path.c_str(), &status) != 0) return fail_errno(errno, "mount point {}", path);
+  if (stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return fail(ENOENT, "mount point {}: does not exist; make it, or use -o mkdir", path);
+    return fail_errno(errno, "mount point {}", path);
+  }
   if (!S_ISDIR(status.st_mode)) return fail(ENOTDIR, "mount point {}: not a directory", path);
   const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
   if (!real) return fail_errno(errno, "mount point {}", path);

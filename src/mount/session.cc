@@ -304,6 +304,9 @@ Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& 
     CODECFS_TRY(check_created_format(options.source, options.create, format));
     if (options.create == "nczarr") CODECFS_TRY(check_is_nczarr(options.source, *source));
   }
+  std::error_code no_directory;
+  if (std::filesystem::is_empty(options.source, no_directory) && !no_directory && S_ISDIR(source->status().st_mode))
+    log::warning("{}: is an empty directory, which is mounted as a folder; -o create= makes a dataset", name);
   const fs::View view = options.view.value_or(fs::default_view(*source));
   const Result<> writable = source->writable();
   if (!options.read_only && !options.adaptation.is_any() && !writable)

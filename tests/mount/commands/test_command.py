@@ -28,6 +28,16 @@ def test_help_is_grouped_and_shows_defaults():
         assert text in result.stdout
 
 
+def test_words_that_other_programs_have(directory):
+    """A file of such a name is ./NAME."""
+    source = any_source()
+    assert codecfs("help").stdout == codecfs("--help").stdout
+    assert codecfs("help", "verify").stdout == codecfs("verify", "--help").stdout
+    assert codecfs("version").stdout == codecfs("--version").stdout
+    assert codecfs("ls", source).stdout == codecfs("info", source).stdout
+    assert "did you mean --json?" in codecfs("info", "--jsn", source, code=None).stderr
+
+
 def test_version_names_the_libraries():
     result = codecfs("--version")
     for text in ("codecfs ", "libfuse 3.", "libhdf5 ", "libdeflate", "zstd", "blosc", "lz4"):
@@ -59,9 +69,28 @@ def test_refuses_a_zarr_store_of_a_later_format(tmp_path, directory):
     assert '"zarr_format" is 4' in result.stderr
 
 
+@pytest.mark.parametrize("files", [
+    ["refs/branch.main/ref.json", "snapshots/1CECHNKREP0F1RSTCMT0", "transactions/1CECHNKREP0F1RSTCMT0", "config.yaml"],  # format 1
+    ["repo", "snapshots/1CECHNKREP0F1RSTCMT0", "transactions/1CECHNKREP0F1RSTCMT0"],  # format 2
+])
+def test_an_icechunk_repository_is_no_folder(tmp_path, directory, files):
+    for name in files:
+        (tmp_path / "repository" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "repository" / name).write_bytes(b"x")
+    assert "is an Icechunk repository" in codecfs(tmp_path / "repository", directory, code=32).stderr
+    assert not is_mounted(directory)
+
+
+def test_an_empty_directory_is_mounted_with_a_warning(tmp_path, directory):
+    (tmp_path / "empty").mkdir()
+    mounted = codecfs(tmp_path / "empty", directory)
+    codecfs("unmount", directory)
+    assert "empty: is an empty directory" in mounted.stderr
+
+
 @pytest.mark.parametrize("words, says", [
     (["/nonexistent.nc", "{dir}"], "/nonexistent.nc"),
-    (["{source}", "/nonexistent"], "/nonexistent"),
+    (["{source}", "/nonexistent"], "mount point /nonexistent: does not exist; make it, or use -o mkdir"),
     (["{source}", "{source}"], "not a directory"),
     (["{source}"], "usage"),
     (["-o", "nonsense=1", "{source}", "{dir}"], "nonsense"),

@@ -245,6 +245,8 @@ def test_nested_groups_and_links(tmp_path):
         assert info(tmp_path / "a.h5", path)["variables"][0]["shape"] == [3]
     assert {group["path"] for group in info(tmp_path / "a.h5", "a/b")["groups"]} == {"/a/b", "/a/b/c"}
     assert "there is no /a/x" in info_of(tmp_path / "a.h5", "a/x/y", code=32)
+    assert "there is no /a/b/c/vv; did you mean v?" in info_of(tmp_path / "a.h5", "a/b/c/vv", code=32)
+    assert "there is no /sotf; did you mean soft?" in info_of(tmp_path / "a.h5", "sotf/c/v", code=32)
     assert "is not a group" in info_of(tmp_path / "a.h5", "a/b/c/v/w", code=32)
 
 
