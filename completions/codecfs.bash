@@ -53,6 +53,7 @@ _codecfs_options() {
     chunks=*) _codecfs_part "$last" = "stored clamped" ;;
     follow=*) _codecfs_part "$last" = "all beneath" ;;
     transport=*) _codecfs_part "$last" = "auto passthrough push read" ;;
+    addressing=*) _codecfs_part "$last" = "auto path virtual" ;;
     isolate=*) _codecfs_part "$last" = "on off" ;;
     loglevel=*) _codecfs_part "$last" = "debug info warning error" ;;
     max_chunk=*) _codecfs_part "$last" = "64M 128M 256M 512M 1G" ;;
@@ -64,11 +65,11 @@ _codecfs_options() {
       ;;
     log=* | ca_file=*)
       COMPREPLY=()
-      while IFS= read -r i; do COMPREPLY+=("log=$i"); done < <(compgen -f -- "${last#log=}")
+      while IFS= read -r i; do COMPREPLY+=("${last%%=*}=$i"); done < <(compgen -f -- "${last#*=}")
       ;;
     *=*) COMPREPLY=() ;;
     *)
-      _codecfs_part "$last" , "absent= allow_other allow_root anon auto_unmount builtin= ca_file= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= debug dirty=
+      _codecfs_part "$last" , "absent= addressing= allow_other allow_root anon auto_unmount builtin= ca_file= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= debug dirty=
         endpoint= filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty passthrough_size= path_style
         plugin_path= plugins= portable profile= region= requester_pays retry= ro rw strings= threads= transport= view= default_permissions noatime noexec"
       ;;

@@ -179,6 +179,18 @@ constexpr std::array kOptions{
            set_text<&remote::ObjectOptions::endpoint>},
     Option{"region=NAME", "of the bucket (default: AWS_REGION, the profile, what the server says)",
            set_text<&remote::ObjectOptions::region>},
+    Option{
+        "addressing=HOW",
+        "where s3:// requests name the bucket: path, virtual (in the name of the host), or auto (default): path with "
+        "endpoint=, else virtual",
+        [](MountArguments& arguments, const Given& given) -> Result<> {
+          using enum remote::Addressing;
+          const std::string& value = given.value;
+          if (value != "auto" && value != "path" && value != "virtual")
+            return fail(EINVAL, "-o {}: auto, path or virtual", given.text);
+          arguments.options.sources.objects.addressing = value == "path" ? path : value == "auto" ? automatic : host;
+          return {};
+        }},
     Option{"profile=NAME", "of ~/.aws, with the keys of s3:// (default: AWS_PROFILE, default)",
            set_text<&remote::ObjectOptions::profile>},
     Option{"ca_file=FILE",
@@ -275,8 +287,12 @@ constexpr std::array kOptions{
            set_flag<&mount::Options::nonempty>},
     Option{"nodelete", "variables and groups cannot be removed (EPERM)", set_flag<&mount::Options::nodelete>},
     Option{"anon", "s3:// without credentials, for public buckets", set_flag<&remote::ObjectOptions::anonymous>},
-    Option{"path_style", "s3:// with the bucket in the path, not in the name of the host",
-           set_flag<&remote::ObjectOptions::path_style>},
+    Option{"path_style", "the same as addressing=path",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             if (given.text.contains('=')) return refuse_unknown(given);
+             arguments.options.sources.objects.addressing = remote::Addressing::path;
+             return {};
+           }},
     Option{"requester_pays", "agree to pay for requests to buckets that want that",
            set_flag<&remote::ObjectOptions::requester_pays>},
     Option{"coherent", "show changes by other programs in a Zarr directory within a second (not: URLs)",

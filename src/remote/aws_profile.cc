@@ -54,7 +54,10 @@ class ProfileParser {
     const std::string_view content = trim(line);
     if (content.empty() || content.front() == '#' || content.front() == ';') return {};
     const size_t indent = line.find_first_not_of(kAsciiSpaces);
-    if (setting_indent_ && indent > *setting_indent_) return {};  // nested, or a continuation
+    if (setting_indent_ && indent > *setting_indent_) {
+      add_nested(content);
+      return {};
+    }
     if (content.front() == '[') return begin_section(content);
     if (!is_in_section_) return fail(EINVAL, "'{}', line {}: a setting before the first section", path_, number_);
     const size_t equals = content.find('=');
@@ -66,12 +69,8 @@ class ProfileParser {
     const std::string_view after = content.substr(equals + 1);
     // Before it is trimmed, so that a value that is only a comment is empty.
     const std::string_view value = trim(without_comment(after));
-    if (!profile_) return {};
-    if (value.empty()) {
-      profile_->erase(name);
-    } else {
-      (*profile_)[name] = value;
-    }
+    parent_ = value.empty() ? name : "";
+    set(name, value);
     return {};
   }
 
@@ -82,6 +81,23 @@ class ProfileParser {
   }
 
  private:
+  void set(const std::string& name, std::string_view value) {
+    if (!profile_) return;
+    if (value.empty()) {
+      profile_->erase(name);
+    } else {
+      (*profile_)[name] = value;
+    }
+  }
+
+  /// A line below a setting. What is no setting itself, or continues a value, is of no use here.
+  void add_nested(std::string_view content) {
+    const size_t equals = content.find('=');
+    const std::string_view name = trim(content.substr(0, std::min(equals, content.size())));
+    if (equals == content.npos || name.empty() || parent_.empty()) return;
+    set(parent_ + "." + lower_case(name), trim(without_comment(content.substr(equals + 1))));
+  }
+
   Result<> begin_section(std::string_view content) {
     const size_t end = content.find(']');
     const std::string_view rest = end == content.npos ? content : trim(content.substr(end + 1));
@@ -91,6 +107,7 @@ class ProfileParser {
     const Section section = section_of(content.substr(1, end - 1), kind_);
     is_in_section_ = true;
     setting_indent_.reset();
+    parent_.clear();
     if (section.has_prefix && section.profile == "default") {
       has_prefixed_default_ = true;
       profile_ = &prefixed_default_;
@@ -109,6 +126,7 @@ class ProfileParser {
   bool is_in_section_ = false;
   AwsProfile* profile_ = nullptr;         // null: in a section of another kind
   std::optional<size_t> setting_indent_;  // of the last setting of this section
+  std::string parent_;                    // the last setting, if it has no value: settings may be nested in it
 };
 
 struct AwsFile {

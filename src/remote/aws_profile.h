@@ -15,14 +15,15 @@
 
 namespace codecfs::remote {
 
-/// Settings by their names in lower case; empty values are left out.
+/// Settings by their names in lower case, nested ones as "s3.addressing_style"; empty values are left out.
 using AwsProfile = std::map<std::string, std::string>;
 
 enum class AwsFileKind { config, credentials };
 
 /// The profiles in the text of one file: sections [x] of the credentials; [profile x], [profile "x y"] and [default] of
 /// the configuration. Comments begin with '#' or ';', after white space also behind a value. Lines that are indented
-/// more than the setting before them belong to it and are ignored. EINVAL with `path` and the line if it is malformed.
+/// more than the setting before them belong to it: they are its nested settings if it has no value, and are ignored
+/// otherwise. EINVAL with `path` and the line if it is malformed.
 Result<std::map<std::string, AwsProfile>> parse_aws_profiles(std::string_view text, AwsFileKind kind,
                                                              const std::string& path);
 

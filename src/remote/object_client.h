@@ -25,13 +25,21 @@
 
 namespace codecfs::remote {
 
+/// Where a request names the bucket.
+enum class Addressing {
+  unset,      // as the profile says, else automatic
+  automatic,  // path with an endpoint, else in the name of the host
+  path,
+  host,  // where the name of the bucket can be a part of a host's name
+};
+
 struct ObjectOptions {
   std::string endpoint;   // "https://host[:port]"; empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS
   std::string region;     // empty: AWS_REGION, AWS_DEFAULT_REGION, the profile, else us-east-1, or what the server says
   std::string profile;    // empty: AWS_PROFILE, else "default"
   std::string ca_file{};  // PEM: certificates of authorities that https trusts; empty: see ObjectEndpoint::ca_file()
-  bool anonymous = false;   // s3:// without credentials; see is_anonymous()
-  bool path_style = false;  // always so with an endpoint
+  bool anonymous = false;  // s3:// without credentials; see is_anonymous()
+  Addressing addressing = Addressing::unset;
   bool requester_pays = false;
   bool absent_403 =
       false;  // an object that may not be read is absent: S3's answer without the right to list the bucket

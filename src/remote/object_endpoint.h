@@ -2,11 +2,13 @@
 // Where the objects are: the URL of a request for a key, from options, the environment and the profile. Not
 // thread-safe.
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "remote/access_point.h"
 #include "remote/object_client.h"
 #include "remote/object_url.h"
 
@@ -17,7 +19,7 @@ bool is_region(std::string_view text);
 
 class ObjectEndpoint {
  public:
-  /// EINVAL for an endpoint that is no URL; errors of profile_setting().
+  /// EINVAL for an endpoint that is no URL, or cannot have access points below it; errors of profile_setting().
   static Result<ObjectEndpoint> find(const ObjectUrl& url, const ObjectOptions& options);
 
   /// The URL of a key, "" for the bucket. `query`: names and values as they are.
@@ -41,6 +43,7 @@ class ObjectEndpoint {
   std::string endpoint_;  // "https://host[:port]"; empty for AWS's of the region
   std::string region_;
   std::string ca_file_;
+  std::optional<AccessPoint> access_point_;
   bool path_style_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "remote/access_point.h"
 #include "remote/http_client.h"
 
 namespace codecfs::remote {
@@ -32,11 +33,14 @@ Result<ObjectUrl> parse_object_url(std::string_view text) {
   if (text.starts_with(kS3) || text.starts_with(kS3a)) {
     url.is_s3 = true;
     const std::string_view rest = text.substr(text.find("://") + 3);
-    const size_t slash = std::min(rest.find('/'), rest.size());
+    const size_t slash = is_arn(rest) ? arn_length(rest) : std::min(rest.find('/'), rest.size());
     url.bucket = rest.substr(0, slash);
     url.key = slash < rest.size() ? rest.substr(slash + 1) : "";
-    if (!is_bucket_name(url.bucket))
+    if (is_arn(url.bucket)) {
+      CODECFS_TRY(parse_access_point(url.bucket));
+    } else if (!is_bucket_name(url.bucket)) {
       return fail(EINVAL, "{}: \"{}\" is no name of a bucket; write s3://BUCKET/KEY", text, url.bucket);
+    }
     if (url.key.size() > 1024) return fail(EINVAL, "{}: keys have at most 1024 bytes", text);
     return url;
   }

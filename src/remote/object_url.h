@@ -12,7 +12,7 @@ namespace codecfs::remote {
 struct ObjectUrl {
   bool is_s3 = false;
   std::string base;    // plain HTTP: "https://host[:port]"
-  std::string bucket;  // S3
+  std::string bucket;  // S3; may be the ARN of an AccessPoint
   std::string key;     // S3: as it is; HTTP: the path without the first "/", percent-encoded as it was given
   std::string query;   // HTTP: what follows "?", which may be a signature: never shown
 };

@@ -44,6 +44,7 @@ def bash(line, cwd=None, rest=""):
     ("codecfs c", ["compare", "convert", "check", "compact"]),
     ("codecfs check --", ["--help"]),
     ("codecfs a c", []),
+    ("codecfs -o addressing=", ["auto", "path", "virtual"]),
     ("codecfs -o nonsense=", []),
 ])
 def test_bash_offers(line, offers, tmp_path):
@@ -58,6 +59,7 @@ def test_bash_offers_files(tmp_path):
     assert bash("codecfs check temp", tmp_path) == ["temperature one.nc"]
     assert bash("codecfs -o plugin_path=/x:plug", tmp_path) == ["plugins"]
     assert bash("codecfs -o log=plugg", tmp_path) == ["plugged.so"]
+    assert bash("codecfs -o ca_file=plugg", tmp_path) == ["plugged.so"]
     assert bash("codecfs -o ro temp", tmp_path, " and what is behind the cursor") == ["temperature one.nc"]
 
 

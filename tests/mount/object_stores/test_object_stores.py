@@ -375,6 +375,19 @@ def test_public_buckets_need_no_credentials(store, server):
         assert codecfs_with(server, *words, env=none | {"AWS_NO_SIGN_REQUEST": value}).returncode == 0
 
 
+@pytest.mark.parametrize("store", ["v2"], indirect=True)
+def test_buckets_whose_readers_pay(store, server, remote):
+    server.bucket(BUCKET, requester_pays=True)
+    refused = codecfs_with(server, "info", f"s3://{BUCKET}/{store.name}")
+    assert refused.returncode == 32 and "403" in refused.stderr
+    there = remote(store.name, "requester_pays")
+    assert (there.path / "a/0.0").read_bytes() == bytes(np.arange(9000.0).reshape(100, 90)[:30, :40].tobytes())
+    (there.path / "a/0.1").write_bytes(np.full(1200, 3.0).tobytes())
+    run("fusermount3", "-u", there.path)
+    assert there.process.wait(60) == 0
+    assert codecfs_with(server, "verify", "-O", "requester_pays", f"s3://{BUCKET}/{store.name}").returncode == 0
+
+
 # --- plain HTTP
 
 

@@ -48,11 +48,17 @@ TEST(AwsProfile, PrefixedDefaultHidesDefault) {
   EXPECT_EQ(parse("[profile default]\nregion=2\n[default]\nregion=1\noutput=x\n", AwsFileKind::config), expected);
 }
 
-TEST(AwsProfile, NestedSettingsAreIgnored) {
-  const Profiles expected{{"default", {{"region", "1"}, {"output", "json"}}}, {"a", {{"region", "2"}, {"x", "3"}}}};
-  EXPECT_EQ(parse("[default]\nregion = 1\ns3 =\n  region = 9\n  addressing_style = path\n  no setting\noutput = json\n"
+TEST(AwsProfile, NestedSettings) {
+  const Profiles expected{
+      {"default", {{"region", "1"}, {"output", "json"}, {"s3.region", "9"}, {"s3.addressing_style", "path"}}},
+      {"a", {{"region", "2"}, {"x", "3"}}},
+      {"b", {{"s3", "1"}}},
+      {"c", {}}};
+  EXPECT_EQ(parse("[default]\nregion = 1\ns3 =\n  region = 9\n  Addressing_Style = path # comment\n  no "
+                  "setting\noutput = json\n"
                   // Indented as a whole.
-                  "[profile a]\n  region = 2\n    more\n  x = 3\n",
+                  "[profile a]\n  region = 2\n    more\n    y = 1\n  x = 3\n"
+                  "[profile b]\ns3 = 1\n  addressing_style = path\n[profile c]\n  \n",
                   AwsFileKind::config),
             expected);
 }
