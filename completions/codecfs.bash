@@ -63,15 +63,15 @@ _codecfs_options() {
       COMPREPLY=()
       while IFS= read -r i; do COMPREPLY+=("${last%"$at"}$i"); done < <(compgen -d -- "$at")
       ;;
-    log=* | ca_file=*)
+    log=* | ca_file=* | header_file=* | token_file=*)
       COMPREPLY=()
       while IFS= read -r i; do COMPREPLY+=("${last%%=*}=$i"); done < <(compgen -f -- "${last#*=}")
       ;;
     *=*) COMPREPLY=() ;;
     *)
-      _codecfs_part "$last" , "absent= addressing= allow_other allow_root anon auto_unmount builtin= ca_file= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= debug dirty=
-        endpoint= filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty passthrough_size= path_style
-        plugin_path= plugins= portable profile= region= requester_pays retry= ro rw strings= threads= transport= view= default_permissions noatime noexec"
+      _codecfs_part "$last" , "absent= addressing= allow_other allow_root anon auto_unmount builtin= ca_file= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= credential_url= debug dirty=
+        endpoint= filter= follow= header_file= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty passthrough_size= path_style
+        plugin_path= plugins= portable profile= region= requester_pays retry= ro rw strings= threads= token_file= transport= view= default_permissions noatime noexec"
       ;;
   esac
   for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=$kept${COMPREPLY[i]}; done

@@ -198,6 +198,22 @@ constexpr std::array kOptions{
            [](MountArguments& arguments, const Given& given) {
              return set_path(arguments.options.sources.objects.ca_file, given, "file");
            }},
+    Option{"token_file=FILE", "the token that the server of https:// wants (Authorization: Bearer)",
+           [](MountArguments& arguments, const Given& given) {
+             return set_path(arguments.options.sources.objects.token_file, given, "file");
+           }},
+    Option{"header_file=FILE", "headers that the server of https:// wants, as lines NAME: VALUE",
+           [](MountArguments& arguments, const Given& given) {
+             return set_path(arguments.options.sources.objects.header_file, given, "file");
+           }},
+    Option{"credential_url=URL", "where keys of s3:// come from, as the s3credentials of NASA's archives",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             std::string& url = arguments.options.sources.objects.credential_url;
+             CODECFS_TRY(set_text<&remote::ObjectOptions::credential_url>(arguments, given));
+             if (!url.starts_with("https://") && !url.starts_with("http://"))
+               return fail(EINVAL, "-o {}: a URL, https://HOST/PATH", given.text);
+             return {};
+           }},
     Option{"absent=403", "an object that may not be read is absent, as S3 answers without the right to list the bucket",
            [](MountArguments& arguments, const Given& given) -> Result<> {
              if (given.value != "403") return fail(EINVAL, "-o {}: only 403 can mean that", given.text);

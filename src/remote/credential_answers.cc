@@ -62,6 +62,32 @@ std::optional<std::chrono::minutes> parse_zone(std::string_view text) {
   return is_west ? -distance : distance;
 }
 
+struct KeyNames {
+  const char* access_key;
+  const char* secret_key;
+  const char* session_token;
+  const char* expiration;
+};
+
+Result<Credentials> parse_named(std::string_view json, const KeyNames& names, const std::string& place) {
+  // Its error may quote the text.
+  const Result<Json> parsed = parse_json(json);
+  if (!parsed || !parsed->is_object()) return fail(EACCES, "{}: the answer is not a JSON object", place);
+  const auto text = [&](const char* name) {
+    const auto found = parsed->find(name);
+    return found != parsed->end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  Credentials credentials{.access_key = text(names.access_key),
+                          .secret_key = text(names.secret_key),
+                          .session_token = text(names.session_token),
+                          .expires = {}};
+  if (const std::string expiration = text(names.expiration); !expiration.empty()) {
+    credentials.expires = parse_expiration(expiration);
+    if (!credentials.expires) return fail(EACCES, "{}: the answer has a malformed {}", place, names.expiration);
+  }
+  return check_credentials(std::move(credentials), place);
+}
+
 }  // namespace
 
 std::string environment_value(const char* name) {
@@ -70,8 +96,12 @@ std::string environment_value(const char* name) {
 }
 
 Result<HttpResponse> request_credentials(HttpClient& http, const HttpRequest& request, int attempts) {
+  return repeat_request([&] { return http.perform(request); }, attempts);
+}
+
+Result<HttpResponse> repeat_request(const std::function<Result<HttpResponse>()>& send, int attempts) {
   for (int attempt = 1;; ++attempt) {
-    Result<HttpResponse> response = http.perform(request);
+    Result<HttpResponse> response = send();
     if (attempt >= attempts || !may_be_repeated(response)) return response;
     std::random_device random;
     const int most = 100 << attempt;
@@ -84,22 +114,15 @@ std::string_view body_text(const HttpResponse& response) {
 }
 
 Result<Credentials> parse_credentials(std::string_view json, const char* token_name, const std::string& place) {
-  // Its error may quote the text.
-  const Result<Json> parsed = parse_json(json);
-  if (!parsed || !parsed->is_object()) return fail(EACCES, "{}: the answer is not a JSON object", place);
-  const auto text = [&](const char* name) {
-    const auto found = parsed->find(name);
-    return found != parsed->end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
-  Credentials credentials{.access_key = text("AccessKeyId"),
-                          .secret_key = text("SecretAccessKey"),
-                          .session_token = text(token_name),
-                          .expires = {}};
-  if (const std::string expiration = text("Expiration"); !expiration.empty()) {
-    credentials.expires = parse_expiration(expiration);
-    if (!credentials.expires) return fail(EACCES, "{}: the answer has a malformed Expiration", place);
-  }
-  return check_credentials(std::move(credentials), place);
+  return parse_named(json, {"AccessKeyId", "SecretAccessKey", token_name, "Expiration"}, place);
+}
+
+Result<Credentials> parse_earthdata_credentials(std::string_view json, const std::string& place) {
+  CODECFS_ASSIGN(Credentials credentials,
+                 parse_named(json, {"accessKeyId", "secretAccessKey", "sessionToken", "expiration"}, place));
+  if (credentials.session_token.empty() || !credentials.expires)
+    return fail(EACCES, "{}: the answer has no sessionToken or no expiration", place);
+  return credentials;
 }
 
 Result<Credentials> check_credentials(Credentials credentials, const std::string& place) {

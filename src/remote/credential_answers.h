@@ -2,6 +2,7 @@
 // What the places of credentials share: requests, and how they answer. Errors show no content of answers. Thread-safe.
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,11 +18,14 @@ std::string environment_value(const char* name);
 /// A request that is repeated after errors that may be gone the next time: of the connection, 429, 5xx, and 400 of STS
 /// if it is too busy.
 Result<HttpResponse> request_credentials(HttpClient& http, const HttpRequest& request, int attempts);
+Result<HttpResponse> repeat_request(const std::function<Result<HttpResponse>()>& send, int attempts);
 
 std::string_view body_text(const HttpResponse& response);
 
 /// From {"AccessKeyId", "SecretAccessKey", `token_name`, "Expiration"}. `place` begins the message of errors. EACCES.
 Result<Credentials> parse_credentials(std::string_view json, const char* token_name, const std::string& place);
+/// From {"accessKeyId", "secretAccessKey", "sessionToken", "expiration"}, all of which there must be. EACCES.
+Result<Credentials> parse_earthdata_credentials(std::string_view json, const std::string& place);
 
 /// EACCES if they have expired, are incomplete, or hold characters that do not belong into a header.
 Result<Credentials> check_credentials(Credentials credentials, const std::string& place);

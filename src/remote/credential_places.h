@@ -34,6 +34,12 @@ FoundCredentials container_credentials(HttpClient& http);
 /// The instance metadata service of EC2, version 2. None if it does not answer, or the instance has no role.
 FoundCredentials instance_credentials(HttpClient& http);
 
+/// What a web server answers, as the ".../s3credentials" of NASA's archives: JSON with accessKeyId, secretAccessKey,
+/// sessionToken and expiration. EACCES.
+Result<Credentials> url_credentials(HttpClient& http, WebLogin& login, const std::string& url);
+/// EINVAL if it is no URL, or others could read the keys on their way.
+Result<> check_credential_url(const std::string& url);
+
 /// What a program prints (credential_process): split_command() gives its arguments. 30 s, 64 KiB.
 Result<Credentials> process_credentials(const std::string& command);
 /// Splits a command as a POSIX shell quotes: '...', "..." and backslashes; nothing is expanded. EINVAL if a quotation

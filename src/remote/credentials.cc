@@ -79,4 +79,9 @@ std::unique_ptr<CredentialProvider> make_credential_provider(HttpClient& http, c
   return std::make_unique<CredentialCache>([&http, options] { return find_credentials(http, options); });
 }
 
+std::unique_ptr<CredentialProvider> make_url_credential_provider(HttpClient& http, WebLogin& login,
+                                                                 const std::string& url) {
+  return std::make_unique<CredentialCache>([&http, &login, url] { return url_credentials(http, login, url); });
+}
+
 }  // namespace codecfs::remote

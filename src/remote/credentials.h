@@ -14,6 +14,8 @@
 
 namespace codecfs::remote {
 
+class WebLogin;
+
 struct Credentials {
   std::string access_key;
   std::string secret_key;
@@ -40,6 +42,10 @@ struct CredentialOptions {
 /// source_profile or credential_source, web_identity_token_file, credential_process), before the environment if
 /// `profile` is not empty; the container (ECS, EKS); the instance (IMDSv2). `http` must outlive the result.
 std::unique_ptr<CredentialProvider> make_credential_provider(HttpClient& http, const CredentialOptions& options);
+
+/// From `url` alone: url_credentials(). `http` and `login` must outlive the result.
+std::unique_ptr<CredentialProvider> make_url_credential_provider(HttpClient& http, WebLogin& login,
+                                                                 const std::string& url);
 
 /// A setting of the profile that is not secret ("region", "endpoint_url"), from ~/.aws/config or ~/.aws/credentials;
 /// none if it is not set. EACCES if a file that exists cannot be read, EINVAL if it is malformed.

@@ -32,13 +32,15 @@ struct HttpRequest {
   std::chrono::seconds stall_time{10};  // below 1 KiB/s, also before the first byte
   std::chrono::seconds most_time{300};  // for all of it
   bool avoids_proxies = false;          // whatever http_proxy and others say
-  bool follows_redirects = false;       // at most 5, never from https to http
+  uint64_t max_page = 0;                // bytes of a response of text/html, if that is more than max_body
 };
 
 struct HttpResponse {
   int status = 0;
-  std::vector<HttpHeader> headers;  // names in lower case; of the last response if there were redirects
+  std::vector<HttpHeader> headers;  // names in lower case
   Buffer body;
+  unsigned redirects = 0;  // that WebLogin followed
+  std::string advice{};    // for messages: what a server that wants a login would need; empty: nothing is known
   /// The value of a header, empty if there is none.
   [[nodiscard]] std::string_view header(std::string_view lower_name) const;
 };

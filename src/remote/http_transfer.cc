@@ -44,16 +44,17 @@ size_t take_header(const char* bytes, size_t, size_t size, void* user) {
 /// Room for `size` more bytes of the body.
 Result<> make_room(Transfer& transfer, size_t size) {
   const size_t needed = transfer.received + size;
-  if (needed > transfer.request.max_body)
-    return fail(EFBIG, "{}: its answer is longer than {} bytes", host_of(transfer.request.url),
-                transfer.request.max_body);
+  const uint64_t most = transfer.response.header("content-type").starts_with("text/html")
+                            ? std::max(transfer.request.max_body, transfer.request.max_page)
+                            : transfer.request.max_body;
+  if (needed > most) return fail(EFBIG, "{}: its answer is longer than {} bytes", host_of(transfer.request.url), most);
   Buffer& body = transfer.response.body;
   if (needed <= body.size()) return {};
   curl_off_t announced = -1;
   curl_easy_getinfo(transfer.easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
   const uint64_t expected = announced > 0 ? static_cast<uint64_t>(announced) : 0;
   // A length that is announced but does not come must not take memory.
-  const size_t room = expected >= needed && expected <= transfer.request.max_body
+  const size_t room = expected >= needed && expected <= most
                           ? static_cast<size_t>(std::min<uint64_t>(expected, std::max<uint64_t>(needed * 4, 8 << 20)))
                           : std::max({needed, body.size() * 2, kFirstAllocation});
   CODECFS_ASSIGN(Buffer larger, Buffer::allocate(room));
@@ -118,10 +119,7 @@ void Transfer::set_options(CURL* handle) {
   curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);  // does not wait for a name server when a request is cancelled
 #endif
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, request.url.starts_with("https:") ? "https" : "http,https");
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, request.follows_redirects ? 1L : 0L);
-  curl_easy_setopt(easy, CURLOPT_MAXREDIRS, 5L);
   if (request.avoids_proxies) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
   curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);  // a key may have "/../" in it
   curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());

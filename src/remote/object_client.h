@@ -38,7 +38,10 @@ struct ObjectOptions {
   std::string region;     // empty: AWS_REGION, AWS_DEFAULT_REGION, the profile, else us-east-1, or what the server says
   std::string profile;    // empty: AWS_PROFILE, else "default"
   std::string ca_file{};  // PEM: certificates of authorities that https trusts; empty: see ObjectEndpoint::ca_file()
-  bool anonymous = false;  // s3:// without credentials; see is_anonymous()
+  std::string token_file{};      // of a server that wants a login: WebLogin
+  std::string header_file{};     // the same
+  std::string credential_url{};  // that answers with keys of s3://: url_credentials(); empty: as AWS's own programs
+  bool anonymous = false;        // s3:// without credentials; see is_anonymous()
   Addressing addressing = Addressing::unset;
   bool requester_pays = false;
   bool absent_403 =

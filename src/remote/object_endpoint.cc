@@ -66,7 +66,7 @@ bool can_be_host(std::string_view bucket, bool allows_dots) {
 }  // namespace
 
 bool is_anonymous(const ObjectOptions& options) {
-  if (options.anonymous || !options.profile.empty()) return options.anonymous;
+  if (options.anonymous || !options.profile.empty() || !options.credential_url.empty()) return options.anonymous;
   std::string value = variable_of("AWS_NO_SIGN_REQUEST");
   std::ranges::transform(value, value.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });

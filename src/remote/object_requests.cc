@@ -9,6 +9,7 @@
 #include "base/interruption.h"
 #include "base/log.h"
 #include "base/terminal_text.h"
+#include "remote/credential_places.h"
 #include "remote/signature.h"
 
 namespace codecfs::remote {
@@ -109,20 +110,31 @@ struct ObjectRequests::Attempt {
 Result<std::unique_ptr<ObjectRequests>> ObjectRequests::make(const ObjectUrl& url, const ObjectOptions& options) {
   CODECFS_ASSIGN(ObjectEndpoint endpoint, ObjectEndpoint::find(url, options));
   CODECFS_ASSIGN(auto http, HttpClient::start(options.connections, endpoint.ca_file()));
-  return std::unique_ptr<ObjectRequests>(new ObjectRequests(std::move(endpoint), options, std::move(http)));
+  std::unique_ptr<WebLogin> login;
+  if (!url.is_s3 || !options.credential_url.empty()) {
+    if (url.is_s3) CODECFS_TRY(check_credential_url(options.credential_url));
+    CODECFS_ASSIGN(login, WebLogin::make(url.is_s3 ? options.credential_url : url.base,
+                                         {.token_file = options.token_file, .header_file = options.header_file}));
+  }
+  return std::unique_ptr<ObjectRequests>(
+      new ObjectRequests(std::move(endpoint), options, std::move(http), std::move(login)));
 }
 
-ObjectRequests::ObjectRequests(ObjectEndpoint endpoint, const ObjectOptions& options, std::unique_ptr<HttpClient> http)
+ObjectRequests::ObjectRequests(ObjectEndpoint endpoint, const ObjectOptions& options, std::unique_ptr<HttpClient> http,
+                               std::unique_ptr<WebLogin> login)
     : is_s3_(endpoint.is_s3()),
       options_(options),
       http_(std::move(http)),
+      login_(std::move(login)),
       retries_(options.retry_time),
       limit_(options.connections),
       endpoint_(std::move(endpoint)),
       statistics_(options.statistics ? options.statistics : std::make_shared<RequestStatistics>()) {
   if (is_s3_ && !is_anonymous(options)) {
     const LockGuard lock(mutex_);
-    credentials_ = make_credential_provider(*http_, {options.profile, endpoint_.region()});
+    credentials_ = options.credential_url.empty()
+                       ? make_credential_provider(*http_, {options.profile, endpoint_.region()})
+                       : make_url_credential_provider(*http_, *login_, options.credential_url);
   }
 }
 
@@ -148,7 +160,6 @@ Result<HttpRequest> ObjectRequests::prepare(const ObjectRequest& request, Attemp
     http.url = endpoint_.url_of(request.key, request.query);
     region = endpoint_.region();
   }
-  http.follows_redirects = !is_s3_;
   if (options_.requester_pays) http.headers.push_back({"x-amz-request-payer", "requester"});
   if (credentials_ != nullptr) {
     CODECFS_ASSIGN(attempt.credentials, credentials_->get());
@@ -168,10 +179,11 @@ Result<HttpResponse> ObjectRequests::send_once(const ObjectRequest& request, Att
   if (attempt.failures > 0) ++statistics_->retries;
   statistics_->bytes_sent += request.body.size();
   statistics_->begin();
-  Result<HttpResponse> response = http_->perform(std::move(http));
+  Result<HttpResponse> response = is_s3_ ? http_->perform(std::move(http)) : login_->perform(*http_, http);
   const auto took = std::chrono::duration_cast<milliseconds>(RetryPolicy::Clock::now() - began);
   statistics_->end(took);
   if (response) statistics_->bytes_received += response->body.size();
+  if (response) statistics_->gets += response->redirects;
   const bool is_overloaded =
       response ? response->status == 503 || response->status == 429 : response.error().code == ETIMEDOUT;
   if (is_overloaded) {
@@ -256,6 +268,7 @@ Error ObjectRequests::refusal(const HttpResponse& response, const ObjectError& e
     const std::string said = excerpt({reinterpret_cast<const char*>(response.body.data()), response.body.size()});
     if (!said.empty()) refused.reason += fmt::format(": \"{}\"", said);
   }
+  if (!response.advice.empty()) refused.reason += "; " + response.advice;
   if (status == 401 || status == 403 || status == 400) {
     refused.code = EACCES;
     if (status == 400 && error.code != "ExpiredToken" && error.code != "InvalidToken") refused.code = EIO;
@@ -301,7 +314,10 @@ Result<ObjectResponse> ObjectRequests::send(const ObjectRequest& request) {
               ? parse_object_error({reinterpret_cast<const char*>(response->body.data()), response->body.size()})
               : ObjectError();
       const bool is_absent = says_absent(request, *response, error);
-      if (is_absent || is_answer(status)) {
+      if (!is_s3_ && is_page(*response)) {
+        failure = {EACCES, "the answer is a page of HTML and no data, perhaps that of a login or an error"};
+        if (!response->advice.empty()) failure.reason += "; " + response->advice;
+      } else if (is_absent || is_answer(status)) {
         const auto checked = status < 300 && request.check ? request.check(*response) : Result<>();
         if (checked) {
           return ObjectResponse{std::move(*response), error, attempt.failures > 0, is_absent};

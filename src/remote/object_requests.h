@@ -19,6 +19,7 @@
 #include "remote/object_list.h"
 #include "remote/request_statistics.h"
 #include "remote/retry_policy.h"
+#include "remote/web_login.h"
 
 namespace codecfs::remote {
 
@@ -62,7 +63,8 @@ class ObjectRequests {
  private:
   struct Attempt;
 
-  ObjectRequests(ObjectEndpoint endpoint, const ObjectOptions& options, std::unique_ptr<HttpClient> http);
+  ObjectRequests(ObjectEndpoint endpoint, const ObjectOptions& options, std::unique_ptr<HttpClient> http,
+                 std::unique_ptr<WebLogin> login);
   [[nodiscard]] bool says_absent(const ObjectRequest& request, const HttpResponse& response,
                                  const ObjectError& error) const;
   [[nodiscard]] Error refusal(const HttpResponse& response, const ObjectError& error) const;
@@ -77,6 +79,7 @@ class ObjectRequests {
   const bool is_s3_;
   const ObjectOptions options_;
   std::unique_ptr<HttpClient> http_;
+  std::unique_ptr<WebLogin> login_;                  // of the web server, or of credential_url; null if there is none
   std::unique_ptr<CredentialProvider> credentials_;  // after http_, which it uses; null for anonymous requests
   RetryPolicy retries_;
   AdaptiveLimit limit_;

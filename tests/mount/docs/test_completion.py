@@ -59,7 +59,8 @@ def test_bash_offers_files(tmp_path):
     assert bash("codecfs check temp", tmp_path) == ["temperature one.nc"]
     assert bash("codecfs -o plugin_path=/x:plug", tmp_path) == ["plugins"]
     assert bash("codecfs -o log=plugg", tmp_path) == ["plugged.so"]
-    assert bash("codecfs -o ca_file=plugg", tmp_path) == ["plugged.so"]
+    for name in ("ca_file", "header_file", "token_file"):
+        assert bash(f"codecfs -o {name}=plugg", tmp_path) == ["plugged.so"]
     assert bash("codecfs -o ro temp", tmp_path, " and what is behind the cursor") == ["temperature one.nc"]
 
 

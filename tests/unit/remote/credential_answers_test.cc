@@ -85,5 +85,23 @@ TEST_F(RequestCredentials, RepeatsWhatMayPass) {
   EXPECT_EQ(count, 1);
 }
 
+TEST(CredentialAnswers, Earthdata) {
+  const auto good = parse_earthdata_credentials(
+      R"({"accessKeyId": "A", "secretAccessKey": "S", "sessionToken": "T", "expiration": "2099-01-02 03:04:05+00:00"})",
+      "x");
+  ASSERT_TRUE(good) << good.error().reason;
+  EXPECT_EQ(good->access_key, "A");
+  EXPECT_EQ(good->secret_key, "S");
+  EXPECT_EQ(good->session_token, "T");
+  EXPECT_EQ(good->expires, std::chrono::sys_days(std::chrono::year(2099) / 1 / 2) + std::chrono::hours(3) +
+                               std::chrono::minutes(4) + std::chrono::seconds(5));
+  for (const char* const text :
+       {R"({"AccessKeyId": "A", "SecretAccessKey": "S", "SessionToken": "T", "Expiration": "2099-01-02T03:04:05Z"})",
+        R"({"accessKeyId": "A", "secretAccessKey": "S", "sessionToken": "T"})",
+        R"({"accessKeyId": "A", "secretAccessKey": "S", "expiration": "2099-01-02 03:04:05+00:00"})",
+        R"({"accessKeyId": "A", "secretAccessKey": "S", "sessionToken": "T", "expiration": "tomorrow"})"})
+    EXPECT_EQ(parse_earthdata_credentials(text, "x").error().code, EACCES) << text;
+}
+
 }  // namespace
 }  // namespace codecfs::remote
