@@ -22,7 +22,7 @@ struct FreeMulti {
   void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
 };
 
-/// One request at a time, and the connection that the next one uses again.
+/// One request at a time, and the connections that the next ones use again.
 struct Session {
   std::unique_ptr<CURLM, FreeMulti> multi;
   std::unique_ptr<CURL, FreeEasy> easy;
@@ -31,7 +31,7 @@ struct Session {
 /// At most `connections` sessions, of which the latest that became free is used first.
 class HttpClient::Sessions {
  public:
-  explicit Sessions(size_t connections) : left_(connections) { free_.reserve(connections); }
+  Sessions(size_t connections, int hosts) : hosts_(hosts), left_(connections) { free_.reserve(connections); }
 
   /// Waits until fewer than `connections` are in use. EINTR, ENOMEM.
   Result<Session> take() {
@@ -42,7 +42,7 @@ class HttpClient::Sessions {
     if (free_.empty()) {
       session = {{curl_multi_init(), {}}, {curl_easy_init(), {}}};
       if (!session.multi || !session.easy) return fail(ENOMEM, "no memory for a request");
-      curl_multi_setopt(session.multi.get(), CURLMOPT_MAX_TOTAL_CONNECTIONS, 1L);
+      curl_multi_setopt(session.multi.get(), CURLMOPT_MAX_TOTAL_CONNECTIONS, static_cast<long>(hosts_));
     } else {
       session = std::move(free_.back());
       free_.pop_back();
@@ -63,6 +63,7 @@ class HttpClient::Sessions {
   Mutex mutex_;
   ConditionVariable returned_;
   std::vector<Session> free_ CODECFS_GUARDED_BY(mutex_);
+  const int hosts_;
   size_t left_ CODECFS_GUARDED_BY(mutex_);  // that may still be taken
 };
 
@@ -136,10 +137,10 @@ std::string_view HttpResponse::header(std::string_view lower_name) const {
   return found == headers.end() ? std::string_view() : std::string_view(found->value);
 }
 
-Result<std::unique_ptr<HttpClient>> HttpClient::start(size_t connections, std::string ca_file) {
+Result<std::unique_ptr<HttpClient>> HttpClient::start(size_t connections, std::string ca_file, int hosts) {
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (ready != CURLE_OK) return fail(EIO, "libcurl cannot be used: {}", curl_easy_strerror(ready));
-  auto sessions = std::make_unique<Sessions>(std::max<size_t>(connections, 1));
+  auto sessions = std::make_unique<Sessions>(std::max<size_t>(connections, 1), hosts);
   return std::unique_ptr<HttpClient>(new HttpClient(std::move(sessions), std::move(ca_file)));
 }
 

@@ -48,8 +48,9 @@ struct HttpResponse {
 class HttpClient {
  public:
   /// `connections`: the most that are open, and the most requests that run at a time; others wait. `ca_file`: in PEM,
-  /// the certificates of authorities that https trusts; empty: those of the system. EIO if libcurl cannot be used.
-  static Result<std::unique_ptr<HttpClient>> start(size_t connections, std::string ca_file = {});
+  /// the certificates of authorities that https trusts; empty: those of the system. `hosts`: to so many at a time,
+  /// connections stay open, each counted by itself. EIO if libcurl cannot be used.
+  static Result<std::unique_ptr<HttpClient>> start(size_t connections, std::string ca_file = {}, int hosts = 1);
   /// No request may run.
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;

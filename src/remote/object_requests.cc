@@ -109,7 +109,8 @@ struct ObjectRequests::Attempt {
 
 Result<std::unique_ptr<ObjectRequests>> ObjectRequests::make(const ObjectUrl& url, const ObjectOptions& options) {
   CODECFS_ASSIGN(ObjectEndpoint endpoint, ObjectEndpoint::find(url, options));
-  CODECFS_ASSIGN(auto http, HttpClient::start(options.connections, endpoint.ca_file()));
+  // A web server may redirect each request to another host.
+  CODECFS_ASSIGN(auto http, HttpClient::start(options.connections, endpoint.ca_file(), url.is_s3 ? 1 : 2));
   std::unique_ptr<WebLogin> login;
   if (!url.is_s3 || !options.credential_url.empty()) {
     if (url.is_s3) CODECFS_TRY(check_credential_url(options.credential_url));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <span>
 #include <utility>
@@ -119,16 +120,29 @@ std::string basic(const std::string& user, const std::string& password) {
   return "Basic " + encode_base64(std::as_bytes(std::span(pair)));
 }
 
-bool has_authorization(const std::vector<HttpHeader>& headers) {
-  return std::ranges::any_of(headers,
-                             [](const HttpHeader& header) { return is_same_word(header.name, "authorization"); });
+bool has_header(const std::vector<HttpHeader>& headers, std::string_view name) {
+  return std::ranges::any_of(headers, [&](const HttpHeader& header) { return is_same_word(header.name, name); });
 }
+
+bool has_authorization(const std::vector<HttpHeader>& headers) { return has_header(headers, "authorization"); }
 
 /// Where a response sends the client; empty if it does not.
 std::string_view redirection(const HttpResponse& response) {
   constexpr std::array<int, 5> kStatuses{301, 302, 303, 307, 308};
   const bool is_one = std::ranges::find(kStatuses, response.status) != kStatuses.end();
   return is_one ? response.header("location") : std::string_view();
+}
+
+/// For how long a redirect holds; 0 if it does not say so.
+std::chrono::seconds lifetime_of(const HttpResponse& response) {
+  constexpr int kLongest = 86400;
+  const std::string text = lower_case(response.header("cache-control"));
+  const size_t at = text.find("max-age=");
+  if (at == text.npos || text.contains("no-store") || text.contains("no-cache")) return {};
+  int seconds = 0;
+  const char* const digits = text.data() + at + std::string_view("max-age=").size();
+  const auto [end, error] = std::from_chars(digits, text.data() + text.size(), seconds);
+  return std::chrono::seconds(error == std::errc() ? std::clamp(seconds, 0, kLongest) : 0);
 }
 
 bool is_html(const HttpResponse& response) {
@@ -277,6 +291,11 @@ std::string WebLogin::advice_for(const Origin& origin, const Login& login) const
                      origin.shown(), is_earthdata(origin) ? "EARTHDATA_TOKEN, " : "", origin.host);
 }
 
+std::string WebLogin::follow_kept(const std::string& url) {
+  const auto kept = redirects_.get(url);
+  return kept && kept->until > std::chrono::steady_clock::now() ? kept->target : url;
+}
+
 Result<HttpResponse> WebLogin::perform(HttpClient& http, const HttpRequest& request) {
   unsigned logins = 0;
   {
@@ -284,48 +303,62 @@ Result<HttpResponse> WebLogin::perform(HttpClient& http, const HttpRequest& requ
     logins = logins_;
   }
   Turn turn(*this);
-  std::string url = request.url;
+  const bool may_use_kept = !has_header(request.headers, "cache-control");
+  std::string url = may_use_kept ? follow_kept(request.url) : request.url;
+  bool uses_kept = url != request.url;
   unsigned requests = 0;
   unsigned hops = 0;
   bool is_restarted = false;
-  const auto restart = [&] {
-    is_restarted = true;
+  const auto begin_again = [&] {
     url = request.url;
     hops = 0;
   };
   for (;;) {
     CODECFS_ASSIGN(const Origin origin, origin_of(url));
     CODECFS_ASSIGN(const Login login, login_for(origin));
-    CODECFS_ASSIGN(HttpResponse response, send(http, request, url, login));
+    Result<HttpResponse> sent = send(http, request, url, login);
     ++requests;
+    if (uses_kept && (!sent || sent->status >= 400 || is_page(*sent))) {
+      redirects_.erase(request.url);
+      if (!sent) return sent;
+      uses_kept = false;
+      begin_again();
+      continue;
+    }
+    if (!sent) return sent;
+    HttpResponse& response = *sent;
     const std::string location(redirection(response));
     if (location.empty()) {
       // After a login some servers show a page of their own.
       if (turn.is_taken() && !is_restarted && is_page(response)) {
-        restart();
+        is_restarted = true;
+        begin_again();
         continue;
       }
       response.redirects = requests - 1;
       if (response.status == 401 || response.status == 403 || is_page(response))
         response.advice = advice_for(origin, login);
-      return response;
+      return sent;
     }
     if (++hops > kMaxRedirects) return fail(EPROTO, "{}: redirects more than {} times", host_of(request.url), hops - 1);
     CODECFS_ASSIGN(std::string next, resolve_url(url, location));
     CODECFS_ASSIGN(const Origin target, origin_of(next));
     if (origin.scheme == "https" && target.scheme == "http")
       return fail(EPROTO, "{}: redirects from https to {}, which is not encrypted", origin.shown(), target.shown());
-    if (target != origin && !turn.is_taken() && !is_restarted) {
-      CODECFS_ASSIGN(const Login other, login_for(target));
-      if (!other.headers.empty()) {
-        CODECFS_ASSIGN(const bool is_mine, turn.take(logins));
-        if (!is_mine) {
-          restart();
-          continue;
-        }
-        log::info("logging in at {} with {}", target.shown(), other.from);
+    CODECFS_ASSIGN(const Login other, login_for(target));
+    if (target != origin && !other.headers.empty() && !turn.is_taken() && !is_restarted) {
+      CODECFS_ASSIGN(const bool is_mine, turn.take(logins));
+      if (!is_mine) {
+        is_restarted = true;
+        begin_again();
+        continue;
       }
+      log::info("logging in at {} with {}", target.shown(), other.from);
     }
+    // Not on the way to a login, which is another one each time.
+    if (const auto lifetime = lifetime_of(response);
+        lifetime.count() > 0 && url == request.url && other.headers.empty())
+      redirects_.put(url, std::make_shared<const Redirect>(next, std::chrono::steady_clock::now() + lifetime));
     url = std::move(next);
   }
 }

@@ -10,10 +10,12 @@
 // All others get the request alone. Nothing of this is sent without encryption but to this machine. The files are read
 // for each request, as other programs may renew them. Thread-safe. Secrets appear in no error and no log.
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/lru_map.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "remote/cookies.h"
@@ -34,8 +36,10 @@ class WebLogin {
   static Result<std::unique_ptr<WebLogin>> make(const std::string& url, WebLoginFiles files);
 
   /// A GET, with redirects followed: `redirects` of the response counts them. Of many requests that must log in, one
-  /// does so, and the others wait for it. EPROTO for redirects that are not followed (from https to http, too many),
-  /// EACCES for files that cannot be read any more, and the errors of HttpClient::perform().
+  /// does so, and the others wait for it. Redirects that say how long they hold (Cache-Control: max-age), such as those
+  /// to signed URLs, are used again, unless the request has a Cache-Control of its own, and until they lead to an
+  /// error. EPROTO for redirects that are not followed (from https to http, too many), EACCES for files that cannot be
+  /// read any more, and the errors of HttpClient::perform().
   ///
   /// `advice` of a response that wants a login (401, 403, is_page()) says what was sent, or what could be.
   Result<HttpResponse> perform(HttpClient& http, const HttpRequest& request);
@@ -46,6 +50,10 @@ class WebLogin {
     std::vector<HttpHeader> headers;
     std::string from;
     std::string withheld;  // why there is none, though one was found
+  };
+  struct Redirect {
+    std::string target;
+    std::chrono::steady_clock::time_point until;
   };
   class Turn;
 
@@ -58,9 +66,13 @@ class WebLogin {
   Result<HttpResponse> send(HttpClient& http, const HttpRequest& request, const std::string& url, const Login& login);
   [[nodiscard]] std::string advice_for(const Origin& origin, const Login& login) const;
 
+  /// Where a kept redirect leads from there; the URL itself if there is none.
+  [[nodiscard]] std::string follow_kept(const std::string& url);
+
   const Origin home_;
   const WebLoginFiles files_;
   Cookies cookies_;
+  LruMap<std::string, Redirect> redirects_{1024};  // by URL
   Mutex mutex_;
   ConditionVariable turn_ended_;
   bool is_logging_in_ CODECFS_GUARDED_BY(mutex_) = false;

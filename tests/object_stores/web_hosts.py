@@ -36,7 +36,7 @@ class Seen:
 
 class WebHosts:
     def __init__(self, folder, services):
-        self.services, self.seen = dict(services), []
+        self.services, self.seen, self.connections = dict(services), [], 0
         self.certificate, key = pathlib.Path(folder, "hosts.pem"), pathlib.Path(folder, "hosts-key.pem")
         names = sorted({re.match(r"https?://(\[[^]]*\]|[^:/]+)", origin)[1] for origin in services})
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
@@ -82,6 +82,7 @@ class WebHosts:
         try:
             with self.lock:
                 self.open.add(sock)
+                self.connections += 1
             connection = Connection(sock, 0, self.stopping.wait)
             while not self.stopping.is_set() and (request := connection.read_request()) is not None:
                 if request.method == "CONNECT":

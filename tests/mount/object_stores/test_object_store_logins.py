@@ -242,6 +242,7 @@ def test_a_page_is_never_data_and_never_absent(name, status, body, hosts, archiv
         from buckets import make_far
         make_far(tmp_path / "data" / name)
     env, _ = login("token")
+    archive.is_signed = False
     there = mounted(mount_at, f"{DATA}/{name}", "retry=1", env=env)
 
     def shows_page(request):
@@ -315,6 +316,25 @@ def test_curl_gets_the_same_from_these_servers(hosts, archive, login, tmp_path):
     words = ["curl", "-sSf", "-n", "-L", "-c", tmp_path / "jar", "-b", tmp_path / "jar", DATA + "/s.zarr/a/0.0"]
     assert run(*words, env=env, text=False).stdout == (tmp_path / "data/s.zarr/a/0.0").read_bytes()
     assert [each.origin for each in hosts.seen] == [DATA, LOGIN, DATA, DATA, STORE]
+
+
+def test_signed_urls_are_used_again(hosts, archive, login, mount_at, tmp_path):
+    """The chunks of a file need no redirect of their own, and connections to both servers stay open."""
+    from buckets import FAR_DATA, make_far
+    make_far(tmp_path / "data/far.h5")
+    env, _ = login("netrc")
+    there = mounted(mount_at, DATA + "/far.h5", "retry=1", "connections=1", env=env)
+    for i in range(40):
+        assert (there.path / f"v/{i}.0").read_bytes() == FAR_DATA[i].tobytes()
+    origins = [each.origin for each in hosts.seen]
+    assert origins.count(DATA) == 3 and origins.count(LOGIN) == 1 and origins.count(STORE) > 3
+    assert there.stats()["object_gets"] == len(origins)
+
+    connections = hosts.connections
+    chunks = mounted(mount_at, DATA + "/s.zarr", "retry=1", "connections=1", env=env)
+    for i in range(4):
+        (chunks.path / f"a/{i}.0").read_bytes()
+    assert hosts.connections - connections <= 5, "two of the login, two of the data, one of the first look-ups"
 
 
 # --- files that cannot be used

@@ -101,6 +101,55 @@ TEST_F(WebLoginTest, ADamagedNetrcIsAnErrorAndAMissingOneIsNot) {
   EXPECT_EQ(WebLogin::make(server.url(), {}).error().code, EACCES);
 }
 
+/// Redirects to signed URLs, of which those that are old lead to an error.
+struct SignedUrls {
+  std::atomic<int> valid = 0;  // the signature that is good
+  std::string lifetime = "private, max-age=60";
+  std::atomic<int> redirected = 0;
+  std::atomic<int> status = 403;
+  HttpServer store{[this](const ServedRequest& request) {
+    if (request.target != fmt::format("/a?s={}", valid.load()))
+      return http_answer(status, "<html>", {{"Content-Type", "text/html"}});
+    return http_answer(200, "data");
+  }};
+  HttpServer data{[this](const ServedRequest&) {
+    ++redirected;
+    return http_answer(
+        303, "", {{"Location", fmt::format("{}/a?s={}", store.url(), valid.load())}, {"Cache-Control", lifetime}});
+  }};
+};
+
+TEST_F(WebLoginTest, RedirectsAreKeptUntilTheyLeadToAnError) {
+  SignedUrls urls;
+  const auto login = WebLogin::make(urls.data.url(), {}).value();
+  const auto ask = [&] { return get(*login, urls.data.url() + "/a").value(); };
+  EXPECT_EQ(ask().redirects, 1U);
+  EXPECT_EQ(ask().redirects, 0U);
+  EXPECT_EQ(urls.redirected, 1);
+  for (const int status : {400, 403, 404, 412, 500, 200}) {
+    urls.status = status;
+    ++urls.valid;
+    const auto response = ask();
+    EXPECT_EQ(response.status, 200);
+    EXPECT_EQ(response.body.size(), 4U);
+    EXPECT_EQ(response.redirects, 2U) << status << ": the old URL, the redirect, the new one";
+    EXPECT_EQ(ask().redirects, 0U);
+  }
+  const auto http = HttpClient::start(1).value();
+  const HttpRequest check{.url = urls.data.url() + "/a", .headers = {{"Cache-Control", "no-cache"}}};
+  EXPECT_EQ(login->perform(*http, check).value().redirects, 1U);
+}
+
+TEST_F(WebLoginTest, RedirectsThatDoNotSayForHowLongAreNotKept) {
+  for (const char* const lifetime :
+       {"", "private", "max-age=0", "no-store, max-age=60", "no-cache, max-age=60", "max-age=x"}) {
+    SignedUrls urls;
+    urls.lifetime = lifetime;
+    const auto login = WebLogin::make(urls.data.url(), {}).value();
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(get(*login, urls.data.url() + "/a").value().redirects, 1U) << lifetime;
+  }
+}
+
 /// Wants a cookie, for which a client must log in at another server.
 struct Archive {
   std::atomic<int> logins = 0;
