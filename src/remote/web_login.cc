@@ -337,7 +337,9 @@ Result<HttpResponse> WebLogin::perform(HttpClient& http, const HttpRequest& requ
       }
       response.redirects = requests - 1;
       if (response.status == 401 || response.status == 403 || is_page(response))
-        response.advice = advice_for(origin, login);
+        response.advice = response.status == 403 && origin != home_ && login.from.empty() && login.withheld.empty()
+                              ? fmt::format("this is the answer of {}, after a redirect", origin.shown())
+                              : advice_for(origin, login);
       return sent;
     }
     if (++hops > kMaxRedirects) return fail(EPROTO, "{}: redirects more than {} times", host_of(request.url), hops - 1);

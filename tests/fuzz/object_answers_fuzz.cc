@@ -1,13 +1,20 @@
-// What servers of object stores answer, and the files of credentials: the first byte says which.
+// What servers of object stores and web servers answer, and the files of credentials: the first byte says which.
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "backends/zarr/store/object_texts.h"
+#include "remote/access_point.h"
 #include "remote/aws_profile.h"
+#include "remote/cookies.h"
+#include "remote/credential_answers.h"
+#include "remote/netrc.h"
 #include "remote/object_list.h"
 #include "remote/object_url.h"
+#include "remote/web_url.h"
 #include "require.h"
 
 namespace {
@@ -60,6 +67,36 @@ void read_store(const char* file, std::string_view text) {
   }
 }
 
+bool has_control(std::string_view text) {
+  return std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; });
+}
+
+/// A header Set-Cookie on each line.
+void store_cookies(std::string_view text) {
+  const remote::Origin home{.scheme = "https", .host = "a.org", .port = "443"};
+  const remote::Cookies::Time now = std::chrono::sys_days(std::chrono::year(2026) / 1 / 1);
+  remote::Cookies cookies;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    cookies.store(home, "/a/b", line, now);
+  }
+  require(!has_control(cookies.header_for(home, "/a/b", now)), "a header of one line");
+  require(cookies.header_for({.scheme = "http", .host = "a.org", .port = "443"}, "/a/b", now).empty(),
+          "a cookie goes back to its server only");
+}
+
+/// The header Location of an answer.
+void follow_redirect(std::string_view text) {
+  const auto url = remote::resolve_url("https://a.org/b/c?d", std::string(text));
+  if (!url) return;
+  require(!has_control(*url) && !url->contains(' '), "a URL that can be requested");
+  const auto origin = remote::origin_of(*url);
+  require(origin && (origin->scheme == "https" || origin->scheme == "http"), "a URL of https or http");
+  const std::string_view authority = std::string_view(*url).substr(url->find("://") + 3);
+  require(!authority.substr(0, authority.find_first_of("/?#")).contains('@'), "no user and password");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -77,6 +114,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case '2': read_store(".zmetadata", text); break;
     case '3': read_store("zarr.json", text); break;
+    case 'c': store_cookies(text); break;
+    case 'r': follow_redirect(text); break;
+    case 'n': (void)remote::parse_netrc(text, "netrc"); break;
+    case 'k': (void)remote::parse_earthdata_credentials(text, "keys"); break;
+    case 'a':
+      if (const auto point = remote::parse_access_point(text))
+        require(!point->name.contains('.') && point->account.size() == 12, "a part of a host's name");
+      break;
     case 'p': (void)remote::parse_aws_profiles(text, remote::AwsFileKind::config, "config"); break;
     default: break;
   }

@@ -37,6 +37,7 @@ class Seen:
 class WebHosts:
     def __init__(self, folder, services):
         self.services, self.seen, self.connections = dict(services), [], 0
+        self.tunnels = []  # the headers of requests to the proxy itself
         self.certificate, key = pathlib.Path(folder, "hosts.pem"), pathlib.Path(folder, "hosts-key.pem")
         names = sorted({re.match(r"https?://(\[[^]]*\]|[^:/]+)", origin)[1] for origin in services})
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
@@ -86,6 +87,7 @@ class WebHosts:
             connection = Connection(sock, 0, self.stopping.wait)
             while not self.stopping.is_set() and (request := connection.read_request()) is not None:
                 if request.method == "CONNECT":
+                    self.tunnels.append({name.lower(): value for name, value in request.headers})
                     self.serve_https(sock, request.target)
                     break
                 origin, target = re.match(r"(http://[^/?]+)(.*)", request.target).groups()

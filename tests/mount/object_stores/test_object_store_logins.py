@@ -110,6 +110,7 @@ def test_data_behind_earthdata_login(kind, is_signed, archive, hosts, login, mou
     array = np.frombuffer((there.path / "a/0.0").read_bytes())
     assert array.reshape(30, 40)[1, 1] == 91 and len(expected) > 3
     assert not (there.path / "a/3.9").exists()
+    assert hosts.tunnels and all(set(headers) <= {"host", "user-agent", "proxy-connection"} for headers in hosts.tunnels)
     needs_login = kind in ("netrc", "NETRC", "password")
     assert len([each for each in hosts.seen if each.origin == LOGIN]) == (1 if needs_login else 0)
     for each in hosts.seen:
@@ -265,6 +266,13 @@ def test_a_page_is_never_data_and_never_absent(name, status, body, hosts, archiv
     assert len((there.path / chunk).read_bytes()) in (9600, 200_000), "an error is not kept"
 
 
+def test_a_refusal_after_a_redirect_names_its_server(hosts, login):
+    env, _ = login("token")
+    hosts.services[STORE] = lambda request: page(403)
+    said = codecfs("info", "-O", "retry=1", DATA + "/s.zarr", env=env, code=32).stderr
+    assert f"the answer of {STORE}, after a redirect" in said and "wants a login" not in said and "5ec2e7" not in said
+
+
 # --- sessions
 
 
@@ -392,7 +400,8 @@ def credential_options(s3, *more):
 @pytest.mark.parametrize("kind", KINDS)
 def test_keys_of_an_archive(kind, bucket, hosts, archive, login, mount_at):
     env, options = login(kind)
-    env |= {"no_proxy": "127.0.0.1", "AWS_EC2_METADATA_DISABLED": "true"}
+    # What comes before all else if there is no credential_url.
+    env |= {"no_proxy": "127.0.0.1", "AWS_NO_SIGN_REQUEST": "YES", "AWS_ACCESS_KEY_ID": "wrong", "AWS_SECRET_ACCESS_KEY": "wrong"}
     there = mounted(mount_at, "s3://lp-prod-protected/s.zarr", "loglevel=debug", *credential_options(bucket, *options), env=env)
     assert len((there.path / "a/0.0").read_bytes()) == 9600
     asked = [each for each in hosts.seen if each.path == "/s3credentials"]
