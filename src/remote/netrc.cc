@@ -14,16 +14,14 @@ class Tokens {
  public:
   explicit Tokens(std::string_view text) : text_(text) {}
 
-  /// Empty quotes are a token, too. None at the end. EINVAL if quotes do not end.
-  Result<std::optional<std::string>> next() {
-    while (!text_.empty() && (kAsciiSpaces.contains(text_.front()) || text_.front() == '#')) {
-      if (text_.front() == '#') {
-        skip_line();
-      } else {
-        text_.remove_prefix(1);
-      }
+  /// Empty quotes are a token, too. None at the end. EINVAL if quotes do not end. A value may begin with "#".
+  Result<std::optional<std::string>> next(bool is_value) {
+    for (;;) {
+      text_.remove_prefix(std::min(text_.find_first_not_of(kAsciiSpaces), text_.size()));
+      if (text_.empty()) return std::nullopt;
+      if (is_value || text_.front() != '#') break;
+      skip_line();
     }
-    if (text_.empty()) return std::nullopt;
     return text_.front() == '"' ? quoted() : plain();
   }
 
@@ -76,20 +74,20 @@ Result<std::map<std::string, NetrcLogin>> parse_netrc(std::string_view text, con
     password.reset();
   };
   Tokens tokens(text);
-  const auto next = [&]() -> Result<std::optional<std::string>> {
-    auto token = tokens.next();
+  const auto next = [&](bool is_value) -> Result<std::optional<std::string>> {
+    auto token = tokens.next(is_value);
     if (!token) return fail(EINVAL, "'{}': {}", path, token.error().reason);
     return token;
   };
   for (;;) {
-    CODECFS_ASSIGN(const auto word, next());
+    CODECFS_ASSIGN(const auto word, next(false));
     if (!word) break;
     if (*word == "default") {
       end_entry();
     } else if (*word == "macdef") {
       tokens.skip_macro();
     } else if (*word == "machine" || *word == "login" || *word == "password" || *word == "account") {
-      CODECFS_ASSIGN(auto value, next());
+      CODECFS_ASSIGN(auto value, next(true));
       if (!value) return fail(EINVAL, "'{}': nothing follows the last \"{}\"", path, *word);
       if (*word == "machine") {
         end_entry();
@@ -97,8 +95,6 @@ Result<std::map<std::string, NetrcLogin>> parse_netrc(std::string_view text, con
       }
       if (*word == "login") user = *value;
       if (*word == "password") password = *value;
-    } else {
-      return fail(EINVAL, "'{}': has a word that is none of machine, login, password, account, default, macdef", path);
     }
   }
   end_entry();

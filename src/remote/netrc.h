@@ -1,7 +1,8 @@
 #pragma once
 // Logins of ~/.netrc, by names of hosts. Thread-safe. Errors show no content of the file.
 //
-// Source: the manual of ftp(1), and the quotes of curl. "default" is ignored: it is a login for any host.
+// Source: the manual of ftp(1), and curl, of which quotes, comments and the rule are that unknown words are ignored.
+// "default" is ignored: it is a login for any host.
 
 #include <map>
 #include <string>

@@ -98,6 +98,7 @@ Result<std::vector<HttpHeader>> read_headers(const std::string& path) {
 struct Netrc {
   std::map<std::string, NetrcLogin> logins;
   std::string path;
+  std::string problem;  // why there are none
 };
 
 Result<Netrc> read_netrc() {
@@ -110,9 +111,12 @@ Result<Netrc> read_netrc() {
   }
   const Result<std::string> text = read_text_file(path, kMaxFileBytes);
   if (!text && is_named) return fail(text.error().code, "NETRC: {}", text.error().reason);
-  if (!text) return Netrc{};
-  CODECFS_ASSIGN(auto logins, parse_netrc(*text, path));
-  return Netrc{std::move(logins), path};
+  if (!text && (text.error().code == ENOENT || text.error().code == ENOTDIR)) return Netrc{};
+  auto logins = text ? parse_netrc(*text, path) : std::unexpected(text.error());
+  if (logins) return Netrc{.logins = *std::move(logins), .path = path, .problem = {}};
+  if (is_named) return pass_on(logins);
+  // It may have nothing to do with this server.
+  return Netrc{.logins = {}, .path = path, .problem = logins.error().reason};
 }
 
 std::string basic(const std::string& user, const std::string& password) {
@@ -222,7 +226,10 @@ Result<> WebLogin::add_files(Login& login) const {
 Result<> WebLogin::add_netrc(Login& login, const Origin& origin) const {
   CODECFS_ASSIGN(const Netrc netrc, read_netrc());
   const auto found = netrc.logins.find(origin.host);
-  if (found == netrc.logins.end()) return {};
+  if (found == netrc.logins.end()) {
+    login.withheld = netrc.problem;
+    return {};
+  }
   if (!origin.is_private() || (origin != home_ && !origin.has_usual_port())) {
     login.withheld = fmt::format("the login for {} in '{}' is only sent over https{}", origin.host, netrc.path,
                                  origin.is_private() ? " on its usual port" : "");

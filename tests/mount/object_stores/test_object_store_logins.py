@@ -203,6 +203,31 @@ def test_basic_authentication_of_any_server(hosts, variables, archive, tmp_path)
     assert hosts.seen and all(private_parts(each) == {} for each in hosts.seen), "there is no login for all hosts"
 
 
+NETRC_FILES = {
+    "plain": "machine other.example.org login a password b",
+    "lines": "machine x login y password z\nmachine other.example.org\n\tlogin a\n\taccount c\n\tpassword b\n",
+    "quotes": 'machine other.example.org login "a b" password "c\\"d\\\\e"',
+    "comment": "# machine other.example.org login x password y\nmachine other.example.org login a password b\n",
+    "hash": "machine other.example.org login a#b password c#\n",
+    "macro": "macdef init\nmachine other.example.org login x password y\n\nmachine other.example.org login a password b\n",
+    "others": "machine other.example.org.net login x password y\nmachine example.org login x password y\n",
+    "order": "machine other.example.org password b login a",
+    "capitals": "machine OTHER.example.org login a password b",
+    "unknown": "machine other.example.org port 443 login a password b",
+    "crlf": "machine other.example.org\r\nlogin a\r\npassword b\r\n",
+}
+
+
+@pytest.mark.parametrize("name", NETRC_FILES)
+def test_netrc_files_are_read_as_by_curl(name, hosts, variables, tmp_path):
+    (tmp_path / "logins").write_text(NETRC_FILES[name])
+    run("curl", "-sS", "--netrc-file", tmp_path / "logins", OTHER + "/s.zarr/zarr.json", env=variables)
+    expected = hosts.seen.pop().header("authorization")
+    assert (expected is None) == (name == "others")
+    codecfs("info", "-O", "retry=1", OTHER + "/s.zarr", env=variables | {"NETRC": str(tmp_path / "logins")}, code=32)
+    assert {each.header("authorization") for each in hosts.seen} == {expected}
+
+
 # --- what is no data
 
 

@@ -21,6 +21,12 @@ TEST(Netrc, Logins) {
             "a.example.org u p#q\nb v w\n");
 }
 
+TEST(Netrc, CommentsAndUnknownWords) {
+  EXPECT_EQ(shown("# machine x login y password z\nmachine a # b\n  login u\n\t# password q\n password #p\n"),
+            "a u #p\n");
+  EXPECT_EQ(shown("machine a login u port 21 password p unknown\nsecure"), "a u p\n");
+}
+
 TEST(Netrc, Quotes) {
   EXPECT_EQ(shown(R"(machine a login "u v" password "p\"q\\r\n" machine b login "" password x)"),
             "a u v p\"q\\r\n\nb  x\n");
@@ -43,7 +49,7 @@ TEST(Netrc, TheLoginForAllHostsIsIgnored) {
 
 TEST(Netrc, MalformedFilesAreRefusedWithoutTheirContent) {
   for (const char* const text :
-       {"machine a login u password", "SECRET", "machine a login \"SECRET", "machine a login u password p SECRET"}) {
+       {"machine a login SECRET password", "machine", "machine a login \"SECRET", "machine a login \"SECRET\n\""}) {
     const auto refused = parse_netrc(text, "/the/file");
     ASSERT_FALSE(refused) << text;
     EXPECT_EQ(refused.error().code, EINVAL);

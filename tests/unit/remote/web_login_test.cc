@@ -94,10 +94,14 @@ TEST_F(WebLoginTest, FilesThatCannotBeUsedAreNoAbsence) {
   EXPECT_EQ(WebLogin::make(server.url(), {}).error().code, EACCES);
 }
 
-TEST_F(WebLoginTest, ADamagedNetrcIsAnErrorAndAMissingOneIsNot) {
-  HttpServer server([](const ServedRequest&) { return http_answer(200); });
-  EXPECT_TRUE(WebLogin::make(server.url(), {}));
-  write(".netrc", "machine x login");
+TEST_F(WebLoginTest, ANetrcThatCannotBeReadMattersWhereALoginIsWanted) {
+  HttpServer server([](const ServedRequest& request) { return http_answer(request.target == "/a" ? 200 : 401); });
+  const std::string path = write(".netrc", "machine x login");
+  const auto login = WebLogin::make(server.url(), {}).value();
+  EXPECT_EQ(get(*login, server.url() + "/a").value().status, 200);
+  const auto refused = get(*login, server.url() + "/b").value();
+  EXPECT_NE(refused.advice.find("nothing follows"), std::string::npos) << refused.advice;
+  environment_.set("NETRC", path);
   EXPECT_EQ(WebLogin::make(server.url(), {}).error().code, EACCES);
 }
 
