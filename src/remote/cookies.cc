@@ -76,9 +76,11 @@ std::string Cookies::header_for(const Origin& origin, std::string_view path, Tim
   const auto found = cookies_.find(origin);
   if (found == cookies_.end()) return {};
   std::vector<const Cookie*> sent;
-  for (const Cookie& cookie : found->second)
-    if (cookie.expires > now && is_for(path, cookie.path)) sent.push_back(&cookie);
-  std::ranges::stable_sort(sent, std::ranges::greater(), [](const Cookie* cookie) { return cookie->path.size(); });
+  const auto length_of = [](const Cookie* cookie) { return cookie->path.size(); };
+  for (const Cookie& cookie : found->second) {
+    if (cookie.expires <= now || !is_for(path, cookie.path)) continue;
+    sent.insert(std::ranges::upper_bound(sent, cookie.path.size(), std::ranges::greater(), length_of), &cookie);
+  }
   std::string header;
   for (const Cookie* const cookie : sent) {
     if (!header.empty()) header += "; ";

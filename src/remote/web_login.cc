@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <map>
 #include <span>
 #include <utility>
 

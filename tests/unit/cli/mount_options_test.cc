@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "cli/command_line.h"
 #include "cli/mount.h"
 #include "filters/core/codec_json.h"
@@ -71,6 +73,26 @@ TEST(Options, TakesWhatAMountIsToDoByItself) {
   EXPECT_EQ(plain.idle_seconds, 0);
   EXPECT_EQ(plain.log_level, log::Level::info);
   EXPECT_EQ(parse({"codecfs", "a", "b", "-o", "debug"})->options.log_level, log::Level::debug);
+}
+
+TEST(Options, TakesWhereObjectsAre) {
+  const auto objects_of = [](const char* options) {
+    const auto command = parse({"codecfs", "-o", options, "s3://bucket/a", "mnt"});
+    EXPECT_TRUE(command) << command.error().reason;
+    return command ? command->options.sources.objects : remote::ObjectOptions();
+  };
+  using enum remote::Addressing;
+  EXPECT_EQ(objects_of("ro").addressing, unset);
+  EXPECT_EQ(objects_of("addressing=virtual").addressing, host);
+  EXPECT_EQ(objects_of("addressing=path,addressing=auto").addressing, automatic);
+  EXPECT_EQ(objects_of("addressing=virtual,path_style").addressing, path);
+  EXPECT_EQ(objects_of("credential_url=https://host/s3credentials").credential_url, "https://host/s3credentials");
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_EQ(objects_of("token_file=a").token_file, here + "/a") << "the daemon has another working directory";
+  EXPECT_EQ(objects_of("header_file=a").header_file, here + "/a");
+  for (const char* const options : {"addressing=", "addressing=host", "path_style=1", "token_file=", "header_file=",
+                                    "credential_url=", "credential_url=host/path", "credential_url=s3://a/b"})
+    EXPECT_FALSE(parse({"codecfs", "-o", options, "s3://bucket/a", "mnt"})) << options;
 }
 
 TEST(Options, TakesTheFormsForOtherPrograms) {

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
+#include <functional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "base/interruption.h"
 #include "support/environment.h"
