@@ -11,6 +11,7 @@ namespace codecfs::remote {
 namespace {
 
 constexpr size_t kMaxOrigins = 16;
+constexpr std::chrono::seconds kLongestCookie{10LL * 366 * 86400};  // that a cookie stays; servers write year 9999, too
 
 /// RFC 6265, 5.1.4: a cookie of "/a" is for "/a" and "/a/b", not for "/ab".
 bool is_for(std::string_view path, std::string_view cookie_path) {
@@ -52,12 +53,12 @@ void Cookies::store(const Origin& origin, std::string_view path, std::string_vie
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
       if (error != std::errc() || end != text.data() + text.size()) continue;
       has_age = true;
-      constexpr long long kLongest = 10LL * 366 * 86400;
-      cookie.expires = seconds <= 0 ? Time::min() : now + std::chrono::seconds(std::min(seconds, kLongest));
+      cookie.expires = seconds <= 0 ? Time::min() : now + std::min(std::chrono::seconds(seconds), kLongestCookie);
     }
     if (is_same_word(key, "expires") && !has_age) {
       const time_t time = ::curl_getdate(std::string(text).c_str(), nullptr);
-      if (time != -1) cookie.expires = std::chrono::system_clock::from_time_t(time);
+      const auto left = std::chrono::seconds(time) - std::chrono::floor<std::chrono::seconds>(now.time_since_epoch());
+      if (time != -1) cookie.expires = left.count() <= 0 ? Time::min() : now + std::min(left, kLongestCookie);
     }
   }
   const LockGuard lock(mutex_);

@@ -158,7 +158,9 @@ std::optional<std::chrono::system_clock::time_point> parse_expiration(std::strin
     text.remove_prefix(end);
   }
   const auto zone = parse_zone(text);
-  const std::chrono::year_month_day date{std::chrono::year(*year), std::chrono::month(static_cast<unsigned>(*month)),
+  // Times of system_clock end in 2262, and some programs write 9999 for "never".
+  const std::chrono::year_month_day date{std::chrono::year(std::clamp(*year, 1970, 2200)),
+                                         std::chrono::month(static_cast<unsigned>(*month)),
                                          std::chrono::day(static_cast<unsigned>(*day))};
   if (!zone || !date.ok()) return {};
   return std::chrono::sys_days(date) + std::chrono::hours(*hour) + std::chrono::minutes(*minute) +

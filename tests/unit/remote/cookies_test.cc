@@ -41,6 +41,10 @@ TEST(Cookies, Expire) {
   EXPECT_EQ(cookies.header_for(kHome, "/", kNow), "age=1; date=2; session=3");
   EXPECT_EQ(cookies.header_for(kHome, "/", kNow + 61s), "date=2; session=3");
   EXPECT_EQ(cookies.header_for(kHome, "/", kNow + 2h), "session=3");
+  cookies.store(kHome, "/", "never=4; Expires=Fri, 31-Dec-9999 23:59:59 GMT", kNow);
+  cookies.store(kHome, "/", "past=5; Expires=Thu, 01 Jan 1970 00:00:01 GMT", kNow);
+  EXPECT_EQ(cookies.header_for(kHome, "/", kNow + 2h), "session=3; never=4");
+  cookies.store(kHome, "/", "never=; Expires=Thu, 01 Jan 1970 00:00:01 GMT", kNow);
   cookies.store(kHome, "/", "session=; Max-Age=0", kNow);
   EXPECT_EQ(cookies.header_for(kHome, "/", kNow + 2h), "");
 }

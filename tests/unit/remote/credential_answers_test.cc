@@ -85,6 +85,11 @@ TEST_F(RequestCredentials, RepeatsWhatMayPass) {
   EXPECT_EQ(count, 1);
 }
 
+TEST(CredentialAnswers, ATimeThatTheClockDoesNotHaveIsFarAway) {
+  EXPECT_GT(parse_expiration("9999-12-31T23:59:59Z"), std::chrono::sys_days(std::chrono::year(2199) / 1 / 1));
+  EXPECT_LT(parse_expiration("0001-01-01T00:00:00Z"), std::chrono::sys_days(std::chrono::year(1971) / 1 / 2));
+}
+
 TEST(CredentialAnswers, Earthdata) {
   const auto good = parse_earthdata_credentials(
       R"({"accessKeyId": "A", "secretAccessKey": "S", "sessionToken": "T", "expiration": "2099-01-02 03:04:05+00:00"})",
