@@ -10,16 +10,12 @@
 #include "base/interruption.h"
 #include "base/log.h"
 #include "remote/absence_check.h"
+#include "remote/dialect.h"
 #include "remote/object_requests.h"
 #include "remote/signature.h"
 
 namespace codecfs::remote {
 namespace {
-
-std::string_view unquoted(std::string_view etag) {
-  if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') return etag.substr(1, etag.size() - 2);
-  return etag;
-}
 
 /// Weak ETags and ours equal none in If-Match.
 bool is_for_conditions(std::string_view etag) {
@@ -69,7 +65,7 @@ class RealClient final : public ObjectClient {
   explicit RealClient(std::unique_ptr<ObjectRequests> requests) : requests_(std::move(requests)) {}
 
   [[nodiscard]] std::string key_of(const std::string& prefix, const std::string& name) const override {
-    return prefix + (requests_->is_s3() ? name : percent_encode(name, true));
+    return dialect().key_of(prefix, name);
   }
 
   Result<std::optional<ObjectPart>> get(const std::string& key, std::optional<ObjectRange> range, uint64_t limit,
@@ -82,21 +78,16 @@ class RealClient final : public ObjectClient {
     return get_part(key, range, range.size, {}, is_for_conditions(etag) ? etag : std::string());
   }
 
-  [[nodiscard]] std::string identity_of(const std::string& key) const override { return requests_->identity_of(key); }
+  [[nodiscard]] std::string identity_of(const std::string& key) const override { return dialect().identity_of(key); }
 
   Result<ObjectList> list(const std::string& prefix, bool delimited, const std::string& token) override {
-    if (!requests_->is_s3())
-      return fail(EOPNOTSUPP,
-                  "{}: a web server has no lists of its files: what is there must be in consolidated metadata",
-                  name(prefix));
-    ObjectRequest request{.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix}},
-                          .max_body = uint64_t{16} << 20};
-    if (delimited) request.query.emplace_back("delimiter", "/");
-    if (!token.empty()) request.query.emplace_back("continuation-token", token);
+    ObjectRequest request{.listed = prefix, .max_body = uint64_t{16} << 20};
+    CODECFS_ASSIGN(request.query, dialect().list_query(prefix, delimited, token));
     std::optional<ObjectList> list;
     request.check = [&](const HttpResponse& response) -> Result<> {
       CODECFS_ASSIGN(
-          list, parse_object_list({reinterpret_cast<const char*>(response.body.data()), response.body.size()}, prefix));
+          list,
+          dialect().parse_list({reinterpret_cast<const char*>(response.body.data()), response.body.size()}, prefix));
       if (!list->next.empty() && list->next == token) return fail(EIO, "the list of objects repeats itself");
       return {};
     };
@@ -108,23 +99,23 @@ class RealClient final : public ObjectClient {
   }
 
   Result<std::string> put(const std::string& key, Bytes content, const WriteCondition& condition) override {
-    ObjectRequest request{.method = "PUT", .key = key, .body = content};
-    if (condition.is_new) request.headers.push_back({"If-None-Match", "*"});
+    ObjectRequest request{.method = "PUT", .key = key, .headers = dialect().put_headers(), .body = content};
+    if (condition.is_new) request.headers.push_back(dialect().header_of(Condition::is_new, {}));
     if (!condition.etag.empty() && !is_for_conditions(condition.etag))
       return fail(EOPNOTSUPP, "{}: the server gives it no ETag that could be a condition of a write", name(key));
     if (!condition.etag.empty())
-      request.headers.push_back(
-          {"If-Match", unquoted_in_put_ ? std::string(unquoted(condition.etag)) : condition.etag});
+      request.headers.push_back(dialect().header_of(
+          Condition::is_same, unquoted_in_put_ ? std::string(unquoted(condition.etag)) : condition.etag));
     CODECFS_ASSIGN(const ObjectResponse response, requests_->send(request));
     if (response.is_absent) return fail(ESTALE, "{}: there is no such object any more", name(key));
-    if (response.http.status == 412) {
+    if (response.is_unmet) {
       CODECFS_ASSIGN(auto etag, etag_if_stored(key, content, response.is_repeated));
       if (etag) return *std::move(etag);
       return condition.is_new ? fail(EEXIST, "{}: exists", name(key))
                               : fail(ESTALE, "{}: was changed by another program", name(key));
     }
     CODECFS_TRY(check_done(key, response));
-    return std::string(response.http.header("etag"));
+    return dialect().etag_of(response.http);
   }
 
   Result<> check_conditions(const std::string& key) override {
@@ -149,7 +140,7 @@ class RealClient final : public ObjectClient {
   Result<std::optional<ObjectPart>> get_part(const std::string& key, std::optional<ObjectRange> range, uint64_t limit,
                                              const std::string& etag, const std::string& known) {
     ObjectRequest request{.key = key, .max_body = range ? range->size : limit};
-    if (!known.empty()) request.headers.push_back({"If-None-Match", known});
+    if (!known.empty()) request.headers.push_back(dialect().header_of(Condition::has_changed, known));
     if (range) {
       request.headers.push_back(
           {"Range", range->is_at_end ? fmt::format("bytes=-{}", range->size)
@@ -167,13 +158,13 @@ class RealClient final : public ObjectClient {
       if (requests_->must_be_confirmed(*response)) CODECFS_TRY(confirm_absence(key, http.status));
       return std::nullopt;
     }
+    if (response->is_unmet) return replaced(key);
     switch (http.status) {
       case 304: {
         ObjectPart unchanged;
         unchanged.etag = known;
         return unchanged;
       }
-      case 412: return replaced(key);
       case 416: return part_after_end(key, http, etag);
       case 200:
       case 206: break;
@@ -184,7 +175,8 @@ class RealClient final : public ObjectClient {
     if (range && !sent && (range->offset != 0 || (range->is_at_end && http.body.size() > range->size)))
       return fail(EOPNOTSUPP, "{}: the server does not send parts of objects", name(key));
     part.total = sent ? sent->total : http.body.size();
-    part.etag = etag_of(http, part.total);
+    part.etag = dialect().version_of(http, part.total);
+    part.md5 = dialect().md5_of(http);
     if (!etag.empty() && !part.etag.empty() && unquoted(part.etag) != unquoted(etag)) return replaced(key);
     if (const time_t time = ::curl_getdate(std::string(http.header("last-modified")).c_str(), nullptr); time > 0)
       part.modified = time;
@@ -214,7 +206,7 @@ class RealClient final : public ObjectClient {
     auto now = get(key, ObjectRange{0, 1}, 1, {});
     if (!now && is_repeated) return pass_on(now);
     if (!now || !*now) return std::nullopt;
-    if (unquoted((*now)->etag) == md5_hex(content)) return std::move((*now)->etag);
+    if ((*now)->md5 == md5_hex(content)) return std::move((*now)->etag);
     // The ETag of an encrypted object is another one.
     if (!is_repeated || content.empty() || (*now)->total != content.size()) return std::nullopt;
     CODECFS_ASSIGN(auto whole, get(key, ObjectRange{0, content.size()}, content.size(), {}));
@@ -240,7 +232,8 @@ class RealClient final : public ObjectClient {
     CODECFS_TRY(refused(try_put("second", {.is_new = true, .etag = {}}), EEXIST));
     CODECFS_TRY(refused(try_put("third", {.is_new = false, .etag = other}), ESTALE));
     auto matching = try_put("fourth", {.is_new = false, .etag = etag});
-    if (!matching && matching.error().code == ESTALE && unquoted(etag) != etag) {
+    if (!matching && matching.error().code == ESTALE && dialect().may_want_unquoted_etags() &&
+        unquoted(etag) != etag) {
       // Ceph 16
       unquoted_in_put_ = true;
       CODECFS_TRY(refused(try_put("third", {.is_new = false, .etag = other}), ESTALE));
@@ -252,6 +245,7 @@ class RealClient final : public ObjectClient {
                 name(""));
   }
 
+  [[nodiscard]] const Dialect& dialect() const { return requests_->dialect(); }
   [[nodiscard]] std::string name(const std::string& key) const { return requests_->name_of(key); }
   [[nodiscard]] std::unexpected<Error> replaced(const std::string& key) const {
     return fail(ESTALE, "{}: the object was replaced since it was opened", name(key));
@@ -261,9 +255,9 @@ class RealClient final : public ObjectClient {
   Result<ObjectResponse> get_if_match(ObjectRequest& request, const std::string& etag) {
     if (!is_for_conditions(etag)) return requests_->send(request);
     const size_t at = request.headers.size();
-    request.headers.push_back({"If-Match", unquoted_ ? std::string(unquoted(etag)) : etag});
+    request.headers.push_back(dialect().header_of(Condition::is_same, unquoted_ ? std::string(unquoted(etag)) : etag));
     CODECFS_ASSIGN(ObjectResponse response, requests_->send(request));
-    if (response.http.status != 412 || unquoted_ || unquoted(etag) == etag) return response;
+    if (!response.is_unmet || unquoted_ || !dialect().may_want_unquoted_etags() || unquoted(etag) == etag) return response;
     request.headers[at].value = unquoted(etag);
     CODECFS_ASSIGN(ObjectResponse second, requests_->send(request));
     if (second.http.status < 300) unquoted_ = true;
@@ -276,7 +270,7 @@ class RealClient final : public ObjectClient {
     ObjectPart part;
     if (text.starts_with("bytes */")) text.remove_prefix(8);
     if (!read_number(text, part.total)) part.total = 0;
-    part.etag = response.header("etag");
+    part.etag = dialect().etag_of(response);
     if (!etag.empty() && !part.etag.empty() && unquoted(part.etag) != unquoted(etag)) return replaced(key);
     return part;
   }

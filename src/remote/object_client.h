@@ -49,6 +49,7 @@ bool is_anonymous(const ObjectOptions& options);
 struct ObjectPart {
   Buffer bytes;
   std::string etag;      // as the server writes it; empty if it has none
+  std::string md5{};     // of the whole object, in hexadecimal digits; another text if the server does not tell it
   uint64_t total = 0;    // size of the object
   int64_t modified = 0;  // Unix time; 0 if unknown
 };

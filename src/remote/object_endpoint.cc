@@ -25,6 +25,8 @@ Result<std::string> setting(const std::string& option, std::initializer_list<con
   return value.value_or("");
 }
 
+}  // namespace
+
 Result<std::string> find_ca_file(const ObjectUrl& url, const ObjectOptions& options) {
   std::string found = options.ca_file;
   if (url.is_s3) {
@@ -34,8 +36,6 @@ Result<std::string> find_ca_file(const ObjectUrl& url, const ObjectOptions& opti
     if (found.empty()) found = variable_of(variable);
   return found.empty() ? found : std::filesystem::absolute(found).string();
 }
-
-}  // namespace
 
 bool is_anonymous(const ObjectOptions& options) {
   if (options.anonymous || !options.profile.empty()) return options.anonymous;
@@ -54,7 +54,6 @@ bool is_region(std::string_view text) {
 Result<ObjectEndpoint> ObjectEndpoint::find(const ObjectUrl& url, const ObjectOptions& options) {
   ObjectEndpoint found;
   found.url_ = url;
-  CODECFS_ASSIGN(found.ca_file_, find_ca_file(url, options));
   if (!url.is_s3) {
     found.endpoint_ = url.base;
     return found;

@@ -1,0 +1,44 @@
+#include "remote/dialect.h"
+
+#include <fmt/format.h>
+
+namespace codecfs::remote {
+
+std::string Dialect::etag_of(const HttpResponse& response) const { return std::string(response.header("etag")); }
+
+std::string Dialect::version_of(const HttpResponse& response, uint64_t total) const {
+  std::string etag = etag_of(response);
+  if (!etag.empty()) return etag;
+  const std::string_view modified = response.header("last-modified");
+  return modified.empty() ? "" : fmt::format("~{} {}", modified, total);
+}
+
+std::string Dialect::md5_of(const HttpResponse& response) const {
+  return std::string(unquoted(response.header("etag")));
+}
+
+HttpHeader Dialect::header_of(Condition condition, const std::string& etag) const {
+  switch (condition) {
+    case Condition::is_same: return {"If-Match", etag};
+    case Condition::has_changed: return {"If-None-Match", etag};
+    case Condition::is_new: break;
+  }
+  return {"If-None-Match", "*"};
+}
+
+Result<std::unique_ptr<Dialect>> make_dialect(const ObjectUrl& url, const ObjectOptions& options) {
+  return url.is_s3 ? make_s3_dialect(url, options) : make_http_dialect(url, options);
+}
+
+Meaning meaning_of_status(int status) {
+  if ((status >= 200 && status < 300) || status == 304 || status == 416) return Meaning::answer;
+  const bool is_busy = status == 408 || status == 409 || status == 429 || status >= 500;
+  return is_busy ? Meaning::busy : Meaning::failed;
+}
+
+std::string_view unquoted(std::string_view etag) {
+  if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') return etag.substr(1, etag.size() - 2);
+  return etag;
+}
+
+}  // namespace codecfs::remote
