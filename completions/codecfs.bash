@@ -68,7 +68,7 @@ _codecfs_options() {
       ;;
     *=*) COMPREPLY=() ;;
     *)
-      _codecfs_part "$last" , "absent= allow_other allow_root anon auto_unmount builtin= ca_file= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= debug dirty=
+      _codecfs_part "$last" , "absent= account= allow_other allow_root anon auto_unmount builtin= ca_file= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= credential_process= debug dirty=
         endpoint= filter= follow= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty passthrough_size= path_style
         plugin_path= plugins= portable profile= region= requester_pays retry= ro rw strings= threads= transport= view= default_permissions noatime noexec"
       ;;

@@ -29,7 +29,7 @@ class ConvertCommand final : public Command {
         "through where both formats have the codec; else chunks are decoded\n"
         "and encoded, on all cores. With -F, variables get other filters on their way.\n"
         "\nDEST appears when it is complete and durable. Until then it is DEST.codecfs-partial; after an\n"
-        "interruption --resume goes on where it ended. At s3:// URLs Zarr is written below DEST itself, and is a\n"
+        "interruption --resume goes on where it ended. At s3:// and az:// Zarr is written below DEST itself, and is a\n"
         "store once it is complete.\n"
         "\nWhat cannot be read, or has no form in DEST, makes the command fail and name it. --skip leaves it out, and\n"
         "--skip-unsupported what is whole but has no form; both list what is left out.\n"

@@ -175,8 +175,12 @@ constexpr std::array kOptions{
              CODECFS_ASSIGN(arguments.options.sources.hdf5.isolated, is_first(given, "on", "off"));
              return {};
            }},
-    Option{"endpoint=URL", "the server of s3:// (default: AWS_ENDPOINT_URL_S3, the profile, AWS)",
+    Option{"endpoint=URL", "the server of s3:// or az:// (default: AWS_ENDPOINT_URL_S3, the profile, AWS; Azure)",
            set_text<&remote::ObjectOptions::endpoint>},
+    Option{"account=NAME", "the storage account of az:// (default: AZURE_STORAGE_ACCOUNT)",
+           set_text<&remote::ObjectOptions::account>},
+    Option{"credential_process=COMMAND", "a program that prints a shared access signature for az://",
+           set_text<&remote::ObjectOptions::credential_process>},
     Option{"region=NAME", "of the bucket (default: AWS_REGION, the profile, what the server says)",
            set_text<&remote::ObjectOptions::region>},
     Option{"profile=NAME", "of ~/.aws, with the keys of s3:// (default: AWS_PROFILE, default)",
@@ -274,7 +278,8 @@ constexpr std::array kOptions{
     Option{"nonempty", "mount on a directory that is not empty, or on another codecfs mount",
            set_flag<&mount::Options::nonempty>},
     Option{"nodelete", "variables and groups cannot be removed (EPERM)", set_flag<&mount::Options::nodelete>},
-    Option{"anon", "s3:// without credentials, for public buckets", set_flag<&remote::ObjectOptions::anonymous>},
+    Option{"anon", "s3:// or az:// without credentials, for public buckets",
+           set_flag<&remote::ObjectOptions::anonymous>},
     Option{"path_style", "s3:// with the bucket in the path, not in the name of the host",
            set_flag<&remote::ObjectOptions::path_style>},
     Option{"requester_pays", "agree to pay for requests to buckets that want that",

@@ -44,7 +44,7 @@ Result<> AbsenceCheck::check() {
   }
   const Clock::time_point began = Clock::now();
   ObjectRequest request{.key = known.key, .headers = {{"Cache-Control", "no-cache"}}, .max_body = known.bytes};
-  if (!known.etag.empty() && !known.etag.starts_with('~')) 
+  if (!known.etag.empty() && !known.etag.starts_with('~'))
     request.headers.push_back(requests_.dialect().header_of(Condition::has_changed, known.etag));
   const auto replaced = [&] {
     return fail(EIO, "{} was replaced since it was read: unmount and mount again", requests_.name_of(known.key));

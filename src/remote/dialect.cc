@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <span>
+
+#include "remote/signature.h"
+
 namespace codecfs::remote {
 
 std::string Dialect::etag_of(const HttpResponse& response) const { return std::string(response.header("etag")); }
@@ -17,6 +21,8 @@ std::string Dialect::md5_of(const HttpResponse& response) const {
   return std::string(unquoted(response.header("etag")));
 }
 
+std::string Dialect::etag_of_none() const { return "\"" + md5_hex(std::as_bytes(std::span("another object"))) + "\""; }
+
 HttpHeader Dialect::header_of(Condition condition, const std::string& etag) const {
   switch (condition) {
     case Condition::is_same: return {"If-Match", etag};
@@ -27,13 +33,22 @@ HttpHeader Dialect::header_of(Condition condition, const std::string& etag) cons
 }
 
 Result<std::unique_ptr<Dialect>> make_dialect(const ObjectUrl& url, const ObjectOptions& options) {
-  return url.is_s3 ? make_s3_dialect(url, options) : make_http_dialect(url, options);
+  switch (url.scheme) {
+    case Scheme::s3: return make_s3_dialect(url, options);
+    case Scheme::azure: return make_azure_dialect(url, options);
+    case Scheme::http: break;
+  }
+  return make_http_dialect(url, options);
 }
 
 Meaning meaning_of_status(int status) {
   if ((status >= 200 && status < 300) || status == 304 || status == 416) return Meaning::answer;
   const bool is_busy = status == 408 || status == 409 || status == 429 || status >= 500;
   return is_busy ? Meaning::busy : Meaning::failed;
+}
+
+std::string_view text_of(const HttpResponse& response) {
+  return {reinterpret_cast<const char*>(response.body.data()), response.body.size()};
 }
 
 std::string_view unquoted(std::string_view etag) {

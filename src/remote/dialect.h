@@ -1,6 +1,6 @@
 #pragma once
-// What one protocol of object stores has of its own: where a key is, what authenticates a request, what an answer means,
-// how a list is requested and read, and which conditions a read or a write may have.
+// What one protocol of object stores has of its own: where a key is, what authenticates a request, what an answer
+// means, how a list is requested and read, and which conditions a read or a write may have.
 //
 // ObjectRequests sends, repeats and counts requests, and ObjectClient reads and writes objects, the same way in all of
 // them. A new protocol is a scheme in object_url.cc and an implementation in one file, made by make_dialect().
@@ -96,6 +96,8 @@ class Dialect {
   [[nodiscard]] virtual HttpHeader header_of(Condition condition, const std::string& etag) const;
   /// Whether servers of this protocol are known that compare ETags without their quotes.
   [[nodiscard]] virtual bool may_want_unquoted_etags() const { return false; }
+  /// An ETag that no object has.
+  [[nodiscard]] virtual std::string etag_of_none() const;
   /// Whether the last bytes of an object can be requested without knowing its size.
   [[nodiscard]] virtual bool has_suffix_ranges() const { return true; }
   /// Headers of each PUT of an object.
@@ -107,12 +109,15 @@ Result<std::unique_ptr<Dialect>> make_dialect(const ObjectUrl& url, const Object
 
 /// Those of the protocols that have a file each.
 Result<std::unique_ptr<Dialect>> make_s3_dialect(const ObjectUrl& url, const ObjectOptions& options);
+Result<std::unique_ptr<Dialect>> make_azure_dialect(const ObjectUrl& url, const ObjectOptions& options);
 Result<std::unique_ptr<Dialect>> make_http_dialect(const ObjectUrl& url, const ObjectOptions& options);
 
 /// What statuses mean in all protocols, where no code says more: answer, busy, failed.
 Meaning meaning_of_status(int status);
 /// The same with the codes of S3, which other object stores answer, too.
 Meaning meaning_of_s3_code(int status, std::string_view code);
+/// The text of a response.
+std::string_view text_of(const HttpResponse& response);
 /// Without the quotes around it.
 std::string_view unquoted(std::string_view etag);
 

@@ -29,7 +29,7 @@ class HttpDialect final : public Dialect {
 
   /// Some are object stores whose objects anyone may read.
   [[nodiscard]] ObjectError error_of(const HttpResponse& response) const override {
-    return parse_object_error({reinterpret_cast<const char*>(response.body.data()), response.body.size()});
+    return parse_object_error(text_of(response));
   }
   [[nodiscard]] Meaning meaning_of(const std::string& key, const HttpResponse& response,
                                    const ObjectError& error) const override {

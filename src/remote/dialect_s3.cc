@@ -17,7 +17,8 @@ bool is_refusal_of_keys(std::string_view code) {
 
 class S3Dialect final : public Dialect {
  public:
-  S3Dialect(ObjectEndpoint endpoint, const ObjectOptions& options) : options_(options), endpoint_(std::move(endpoint)) {}
+  S3Dialect(ObjectEndpoint endpoint, const ObjectOptions& options, bool anonymous)
+      : options_(options), anonymous_(anonymous), endpoint_(std::move(endpoint)) {}
 
   [[nodiscard]] std::string name_of(const std::string& key) const override {
     const LockGuard lock(mutex_);
@@ -29,7 +30,7 @@ class S3Dialect final : public Dialect {
   }
 
   [[nodiscard]] std::unique_ptr<CredentialProvider> find_credentials(HttpClient& http) const override {
-    if (is_anonymous(options_)) return nullptr;
+    if (anonymous_) return nullptr;
     const LockGuard lock(mutex_);
     return make_credential_provider(http, {options_.profile, endpoint_.region()});
   }
@@ -47,7 +48,7 @@ class S3Dialect final : public Dialect {
   }
 
   [[nodiscard]] ObjectError error_of(const HttpResponse& response) const override {
-    return parse_object_error({reinterpret_cast<const char*>(response.body.data()), response.body.size()});
+    return parse_object_error(text_of(response));
   }
 
   /// Only NoSuchKey means absent: gateways answer 404 for a key that they do not know, a backend that they do not
@@ -90,6 +91,7 @@ class S3Dialect final : public Dialect {
 
  private:
   const ObjectOptions options_;
+  const bool anonymous_;
   mutable Mutex mutex_;
   ObjectEndpoint endpoint_ CODECFS_GUARDED_BY(mutex_);
 };
@@ -109,7 +111,7 @@ Meaning meaning_of_s3_code(int status, std::string_view code) {
 
 Result<std::unique_ptr<Dialect>> make_s3_dialect(const ObjectUrl& url, const ObjectOptions& options) {
   CODECFS_ASSIGN(ObjectEndpoint endpoint, ObjectEndpoint::find(url, options));
-  return std::make_unique<S3Dialect>(std::move(endpoint), options);
+  return std::make_unique<S3Dialect>(std::move(endpoint), options, is_anonymous(url, options));
 }
 
 }  // namespace codecfs::remote

@@ -26,12 +26,15 @@
 namespace codecfs::remote {
 
 struct ObjectOptions {
-  std::string endpoint;   // "https://host[:port]"; empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS
+  std::string endpoint;   // "https://host[:port]"; empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS.
+                          // Of Azure also with a path; empty: see find_azure_account()
   std::string region;     // empty: AWS_REGION, AWS_DEFAULT_REGION, the profile, else us-east-1, or what the server says
   std::string profile;    // empty: AWS_PROFILE, else "default"
   std::string ca_file{};  // PEM: certificates of authorities that https trusts; empty: see ObjectEndpoint::ca_file()
-  bool anonymous = false;   // s3:// without credentials; see is_anonymous()
-  bool path_style = false;  // always so with an endpoint
+  std::string account{};  // of Azure; empty: see find_azure_account()
+  std::string credential_process{};  // of Azure: a command that prints a shared access signature
+  bool anonymous = false;            // without credentials; see is_anonymous()
+  bool path_style = false;           // always so with an endpoint
   bool requester_pays = false;
   bool absent_403 =
       false;  // an object that may not be read is absent: S3's answer without the right to list the bucket
@@ -42,8 +45,8 @@ struct ObjectOptions {
   std::shared_ptr<RequestStatistics> statistics{};  // in which the client counts; null: in its own
 };
 
-/// Whether no credentials are used: as the options or, without a profile in them, AWS_NO_SIGN_REQUEST says.
-bool is_anonymous(const ObjectOptions& options);
+/// Whether no credentials are used: as the options or, for s3:// without a profile in them, AWS_NO_SIGN_REQUEST says.
+bool is_anonymous(const ObjectUrl& url, const ObjectOptions& options);
 
 /// A whole object or a part of it.
 struct ObjectPart {

@@ -141,8 +141,8 @@ Result<HttpResponse> ObjectRequests::send_once(const ObjectRequest& request, Att
 void ObjectRequests::log_request(const ObjectRequest& request, const std::string& host,
                                  const Result<HttpResponse>& response, milliseconds took) const {
   if (!log::is_logged(log::Level::debug)) return;
-  std::string text = request.listed ? "LIST " + name_of(*request.listed)
-                                    : fmt::format("{} {}", request.method, name_of(request.key));
+  std::string text =
+      request.listed ? "LIST " + name_of(*request.listed) : fmt::format("{} {}", request.method, name_of(request.key));
   for (const HttpHeader& header : request.headers)
     if (header.name == "Range") text += " " + header.value;
   text += fmt::format(" at {}: ", host);
@@ -200,10 +200,11 @@ Error ObjectRequests::refusal(const HttpResponse& response, const ObjectError& e
   if (status == 401 || status == 403 || status == 400) {
     refused.code = EACCES;
     if (status == 400) refused.code = EIO;
-    if (credentials_ == nullptr && dialect_->is_bucket())
-      refused.reason += "; without -o anon the request would be signed";
   }
   if (meaning == Meaning::keys_refused || meaning == Meaning::forbidden) refused.code = EACCES;
+  const bool may_need_keys = refused.code == EACCES || status == 400;
+  if (may_need_keys && credentials_ == nullptr && dialect_->is_bucket())
+    refused.reason += "; without -o anon the request would be signed";
   if (status == 405 || status == 501) refused.code = EOPNOTSUPP;
   if (meaning == Meaning::no_bucket) {
     refused.reason = "there is no such bucket: " + refused.reason;

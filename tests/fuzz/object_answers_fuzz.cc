@@ -6,6 +6,8 @@
 
 #include "backends/zarr/store/object_texts.h"
 #include "remote/aws_profile.h"
+#include "remote/azure_account.h"
+#include "remote/azure_list.h"
 #include "remote/object_list.h"
 #include "remote/object_url.h"
 #include "require.h"
@@ -70,9 +72,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (const auto list = remote::parse_object_list(text, "a/"))
         for (const auto& object : list->objects) require(object.key.starts_with("a/"), "a key of another prefix");
       break;
+    case 'a':
+      if (const auto list = remote::parse_azure_list(text, "a/"))
+        for (const auto& object : list->objects) require(object.key.starts_with("a/"), "a blob of another prefix");
+      break;
+    case 's':
+      if (const auto found = remote::parse_azure_signature(text, "place"))
+        require(!found->session_token.contains('\n') && !found->session_token.contains(' '), "a signature of one word");
+      break;
     case 'e': require(remote::parse_object_error(text).message.size() <= 200, "a message of bounded size"); break;
     case 'u':
-      if (const auto url = remote::parse_object_url(text); url && !url->is_s3)
+      if (const auto url = remote::parse_object_url(text); url && url->scheme == remote::Scheme::http)
         require(!remote::shown_url(text).contains('?'), "a query is shown");
       break;
     case '2': read_store(".zmetadata", text); break;

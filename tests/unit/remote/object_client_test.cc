@@ -18,7 +18,7 @@ namespace {
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 std::unique_ptr<ObjectClient> client_of(const HttpServer& server) {
-  const ObjectUrl url{.is_s3 = true, .base = {}, .bucket = "bucket", .key = {}, .query = {}};
+  const ObjectUrl url{.scheme = Scheme::s3, .base = {}, .bucket = "bucket", .key = {}, .query = {}};
   ObjectOptions options;
   options.endpoint = server.url();
   options.region = "us-east-1";
@@ -147,7 +147,8 @@ struct WebServer {
     ObjectOptions options;
     options.retry_time = std::chrono::seconds(1);
     options.absent_403 = absent_403;
-    return ObjectClient::make({.is_s3 = false, .base = server.url(), .bucket = {}, .key = {}, .query = {}}, options)
+    return ObjectClient::make({.scheme = Scheme::http, .base = server.url(), .bucket = {}, .key = {}, .query = {}},
+                              options)
         .value();
   }
 };
@@ -205,7 +206,8 @@ TEST(ObjectClient, ForbiddenIsAbsentOnRequestWhileTheMetadataCanBeRead) {
   options.anonymous = true;
   options.absent_403 = true;
   const auto client =
-      ObjectClient::make({.is_s3 = true, .base = {}, .bucket = "bucket", .key = {}, .query = {}}, options).value();
+      ObjectClient::make({.scheme = Scheme::s3, .base = {}, .bucket = "bucket", .key = {}, .query = {}}, options)
+          .value();
   client->rely_on("meta", *client->get("meta", {}, 100).value());
   EXPECT_FALSE(client->get("a", {}, 10).value());
   EXPECT_EQ(client->list("", true, "").error().code, EACCES);
@@ -247,7 +249,7 @@ TEST(ObjectClient, GivesUpWithTheAnswer) {
 }
 
 TEST(ObjectClient, AHostThatNeverAnsweredIsGivenUpSoon) {
-  const ObjectUrl url{.is_s3 = false, .base = "http://127.0.0.1:1", .bucket = {}, .key = {}, .query = {}};
+  const ObjectUrl url{.scheme = Scheme::http, .base = "http://127.0.0.1:1", .bucket = {}, .key = {}, .query = {}};
   const auto client = ObjectClient::make(url, {}).value();
   EXPECT_EQ(client->get("k", {}, 10).error().code, EIO);
   EXPECT_EQ(client->statistics().requests(), 4U) << "not as many as to a host that did";
@@ -368,6 +370,66 @@ TEST(ObjectClient, FindsOutHowAServerHeedsConditions) {
     ASSERT_TRUE(second) << second.error().reason;
     EXPECT_EQ(client->put("k", {}, {.is_new = false, .etag = first}).error().code, ESTALE);
   }
+}
+
+std::unique_ptr<ObjectClient> azure_client_of(const HttpServer& server) {
+  ObjectOptions options;
+  options.endpoint = server.url();
+  options.account = "account";
+  options.anonymous = true;
+  options.retry_time = std::chrono::seconds(5);
+  return ObjectClient::make(parse_object_url("az://box/k").value(), options).value();
+}
+
+// Azure has no ranges of the last bytes.
+TEST(ObjectClient, TheEndOfABlobIsReadInTwoRequests) {
+  std::vector<std::string> seen;
+  std::atomic<int> replaced = 0;
+  HttpServer server([&](const ServedRequest& request) {
+    seen.push_back(request.header("range") + " " + request.header("if-match"));
+    if (!request.header("if-match").empty() && replaced-- > 0)
+      return http_answer(412, "", {{"x-ms-error-code", "ConditionNotMet"}});
+    if (request.header("range") == "bytes=0-0")
+      return http_answer(206, "a", {{"ETag", "\"1\""}, {"Content-Range", "bytes 0-0/10"}});
+    return http_answer(206, "hij", {{"ETag", "\"1\""}, {"Content-Range", "bytes 7-9/10"}});
+  });
+  const auto client = azure_client_of(server);
+  const ObjectRange end{.offset = 0, .size = 3, .is_at_end = true};
+  const auto part = client->get("k", end, 3);
+  ASSERT_TRUE(part) << part.error().reason;
+  EXPECT_EQ(text_of(**part), "hij");
+  EXPECT_EQ((*part)->total, 10U);
+  EXPECT_EQ(seen, (std::vector<std::string>{"bytes=0-0 ", "bytes=7-9 \"1\""}));
+  replaced = 1;
+  EXPECT_EQ(text_of(*client->get("k", end, 3).value()), "hij") << "it was replaced between the two";
+  replaced = 100;
+  EXPECT_EQ(client->get("k", end, 3).error().code, ESTALE);
+}
+
+TEST(ObjectClient, ConditionsOfWritesToAzure) {
+  std::string answer;
+  std::string seen;
+  HttpServer server([&](const ServedRequest& request) {
+    if (request.method == "GET") return http_answer(404, "", {{"x-ms-error-code", "BlobNotFound"}});
+    seen = request.header("if-none-match") + "," + request.header("if-match") + " " + request.header("x-ms-blob-type");
+    return answer;
+  });
+  const auto client = azure_client_of(server);
+  answer = http_answer(201, "", {{"ETag", "\"0x8D1\""}});
+  EXPECT_EQ(client->put("k", {}, {.is_new = true, .etag = {}}).value(), "\"0x8D1\"");
+  EXPECT_EQ(seen, "*, BlockBlob");
+  EXPECT_TRUE(client->put("k", {}, {.is_new = false, .etag = "\"0x8D1\""}));
+  EXPECT_EQ(seen, ",\"0x8D1\" BlockBlob");
+  answer = http_answer(409, "", {{"x-ms-error-code", "BlobAlreadyExists"}});
+  EXPECT_EQ(client->put("k", {}, {.is_new = true, .etag = {}}).error().code, EEXIST);
+  answer = http_answer(412, "", {{"x-ms-error-code", "ConditionNotMet"}});
+  EXPECT_EQ(client->put("k", {}, {.is_new = false, .etag = "\"0x8D1\""}).error().code, ESTALE);
+  answer = http_answer(412, "", {{"x-ms-error-code", "LeaseIdMissing"}});
+  EXPECT_EQ(client->put("k", {}, {.is_new = false, .etag = "\"0x8D1\""}).error().code, EIO);
+  answer = http_answer(409, "", {{"x-ms-error-code", "SnapshotsPresent"}});
+  EXPECT_EQ(client->remove("k").error().code, EIO);
+  answer = http_answer(404, "", {{"x-ms-error-code", "BlobNotFound"}});
+  EXPECT_TRUE(client->remove("k"));
 }
 
 TEST(ObjectClient, AnEtagThatIsNoneIsNoCondition) {
