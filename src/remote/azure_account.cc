@@ -12,6 +12,7 @@
 #include "remote/credential_answers.h"
 #include "remote/credential_cache.h"
 #include "remote/credential_places.h"
+#include "remote/dialect.h"
 #include "remote/encodings.h"
 #include "remote/http_client.h"
 
@@ -72,17 +73,6 @@ Result<> use_signature(AzureAccount& account, const std::string& signature, cons
   return {};
 }
 
-Result<std::string> checked_endpoint(std::string endpoint) {
-  if (!endpoint.contains("://")) endpoint.insert(0, "https://");
-  while (endpoint.ends_with('/')) endpoint.pop_back();
-  const size_t host = endpoint.find("://") + 3;
-  const bool is_http = endpoint.starts_with("https://") || endpoint.starts_with("http://");
-  const bool is_url = std::ranges::all_of(endpoint, [](char c) { return c > ' ' && c <= '~'; });
-  if (!is_http || !is_url || host == endpoint.size() || endpoint.find_first_of("?#@", host) != std::string::npos)
-    return fail(EINVAL, "the endpoint {} is not of the form https://HOST[:PORT][/ACCOUNT]", shown_url(endpoint));
-  return endpoint;
-}
-
 }  // namespace
 
 Result<AzureAccount> find_azure_account(const ObjectUrl& url, const ObjectOptions& options) {
@@ -114,7 +104,7 @@ Result<AzureAccount> find_azure_account(const ObjectUrl& url, const ObjectOption
     endpoint = fmt::format("{}://{}.blob.{}", protocol.empty() ? "https" : protocol, account.name,
                            suffix.empty() ? "core.windows.net" : suffix);
   }
-  CODECFS_ASSIGN(account.endpoint, checked_endpoint(std::move(endpoint)));
+  CODECFS_ASSIGN(account.endpoint, checked_endpoint(std::move(endpoint), "https://HOST[:PORT][/ACCOUNT]"));
 
   account.process = options.credential_process;
   // Those of variables are of the account that they name, if they name one.
@@ -173,7 +163,7 @@ std::unique_ptr<CredentialProvider> make_azure_provider(HttpClient& http, const 
       });
     case AzureLogin::token: break;
   }
-  return std::make_unique<CredentialCache>([&http] { return azure_token(http); });
+  return std::make_unique<CredentialCache>([&http, file = federated_token_file()] { return azure_token(http, file); });
 }
 
 }  // namespace codecfs::remote

@@ -43,7 +43,10 @@ std::unique_ptr<CredentialProvider> make_azure_provider(HttpClient& http, const 
 /// A token of Microsoft Entra for Azure Storage: for AZURE_FEDERATED_TOKEN_FILE (a workload identity) or
 /// AZURE_CLIENT_SECRET, with AZURE_CLIENT_ID and AZURE_TENANT_ID; else for the managed identity of this machine
 /// (AZURE_CLIENT_ID if it has several). EACCES with what can be done.
-Result<Credentials> azure_token(HttpClient& http);
+/// `file`: of the workload identity; empty: none.
+Result<Credentials> azure_token(HttpClient& http, const std::string& file);
+/// AZURE_FEDERATED_TOKEN_FILE as an absolute path, as a daemon changes its directory; empty: it is not set.
+std::string federated_token_file();
 
 /// A shared access signature as it is given: a query, perhaps after a "?"; or, as Microsoft's Planetary Computer
 /// answers, a JSON object that has it as "token". It expires when its own "se" says. `place` begins the message of

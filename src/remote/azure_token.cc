@@ -2,6 +2,7 @@
 // use managed identities for Azure resources on an Azure VM to acquire an access token".
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <span>
 
 #include "base/ascii.h"
@@ -53,20 +54,26 @@ Result<Credentials> machine_token(HttpClient& http, const std::string& client) {
   request.stall_time = std::chrono::seconds(10);
   const std::string place = fmt::format("the managed identity at {}", host_of(endpoint));
   const Result<HttpResponse> response = request_credentials(http, request, kTokenAttempts);
-  if (!response)
+  // Other clouds have other services at this address.
+  const bool is_azure = response && (response->status == 200 || body_text(*response).contains("\"error\""));
+  if (!is_azure)
     return fail(EACCES,
                 "no credentials found (looked in the environment and for a managed identity): set "
                 "AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or use -o anon for a public container; {}: {}",
-                place, response.error().reason);
+                place, response ? fmt::format("status {}", response->status) : response.error().reason);
   return parse_token_response(response, place);
 }
 
 }  // namespace
 
-Result<Credentials> azure_token(HttpClient& http) {
+std::string federated_token_file() {
+  const std::string file = environment_value("AZURE_FEDERATED_TOKEN_FILE");
+  return file.empty() ? file : std::filesystem::absolute(file).string();
+}
+
+Result<Credentials> azure_token(HttpClient& http, const std::string& file) {
   const std::string client = environment_value("AZURE_CLIENT_ID");
   const std::string tenant = environment_value("AZURE_TENANT_ID");
-  const std::string file = environment_value("AZURE_FEDERATED_TOKEN_FILE");
   const std::string secret = environment_value("AZURE_CLIENT_SECRET");
   if (file.empty() && secret.empty()) return machine_token(http, client);
   const char* const name = file.empty() ? "AZURE_CLIENT_SECRET" : "AZURE_FEDERATED_TOKEN_FILE";

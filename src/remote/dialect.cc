@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
 
 #include "remote/signature.h"
@@ -36,9 +37,21 @@ Result<std::unique_ptr<Dialect>> make_dialect(const ObjectUrl& url, const Object
   switch (url.scheme) {
     case Scheme::s3: return make_s3_dialect(url, options);
     case Scheme::azure: return make_azure_dialect(url, options);
+    case Scheme::gcs: return make_gcs_dialect(url, options);
     case Scheme::http: break;
   }
   return make_http_dialect(url, options);
+}
+
+Result<std::string> checked_endpoint(std::string endpoint, std::string_view form) {
+  if (!endpoint.contains("://")) endpoint.insert(0, "https://");
+  while (endpoint.ends_with('/')) endpoint.pop_back();
+  const size_t host = endpoint.find("://") + 3;
+  const bool is_http = endpoint.starts_with("https://") || endpoint.starts_with("http://");
+  const bool is_url = std::ranges::all_of(endpoint, [](char c) { return c > ' ' && c <= '~'; });
+  if (!is_http || !is_url || host == endpoint.size() || endpoint.find_first_of("?#@", host) != std::string::npos)
+    return fail(EINVAL, "the endpoint {} is not of the form {}", shown_url(endpoint), form);
+  return endpoint;
 }
 
 Meaning meaning_of_status(int status) {

@@ -110,8 +110,11 @@ Result<std::unique_ptr<Dialect>> make_dialect(const ObjectUrl& url, const Object
 /// Those of the protocols that have a file each.
 Result<std::unique_ptr<Dialect>> make_s3_dialect(const ObjectUrl& url, const ObjectOptions& options);
 Result<std::unique_ptr<Dialect>> make_azure_dialect(const ObjectUrl& url, const ObjectOptions& options);
+Result<std::unique_ptr<Dialect>> make_gcs_dialect(const ObjectUrl& url, const ObjectOptions& options);
 Result<std::unique_ptr<Dialect>> make_http_dialect(const ObjectUrl& url, const ObjectOptions& options);
 
+/// An endpoint without a "/" at its end, and with "https://" if it has no scheme. EINVAL if it is no URL, with `form`.
+Result<std::string> checked_endpoint(std::string endpoint, std::string_view form);
 /// What statuses mean in all protocols, where no code says more: answer, busy, failed.
 Meaning meaning_of_status(int status);
 /// The same with the codes of S3, which other object stores answer, too.

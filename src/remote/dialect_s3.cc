@@ -1,6 +1,8 @@
 // S3 of AWS, Ceph, MinIO and others. Source: "Amazon S3 API Reference".
 #include "base/log.h"
 #include "base/mutex.h"
+#include "remote/credential_cache.h"
+#include "remote/credential_places.h"
 #include "remote/dialect.h"
 #include "remote/object_endpoint.h"
 #include "remote/signature.h"
@@ -31,6 +33,9 @@ class S3Dialect final : public Dialect {
 
   [[nodiscard]] std::unique_ptr<CredentialProvider> find_credentials(HttpClient& http) const override {
     if (anonymous_) return nullptr;
+    if (!options_.credential_process.empty())
+      return std::make_unique<CredentialCache>(
+          [command = options_.credential_process] { return process_credentials(command); });
     const LockGuard lock(mutex_);
     return make_credential_provider(http, {options_.profile, endpoint_.region()});
   }

@@ -32,7 +32,7 @@ struct ObjectOptions {
   std::string profile;    // empty: AWS_PROFILE, else "default"
   std::string ca_file{};  // PEM: certificates of authorities that https trusts; empty: see ObjectEndpoint::ca_file()
   std::string account{};  // of Azure; empty: see find_azure_account()
-  std::string credential_process{};  // of Azure: a command that prints a shared access signature
+  std::string credential_process{};  // a command that prints keys, a token or a signature
   bool anonymous = false;            // without credentials; see is_anonymous()
   bool path_style = false;           // always so with an endpoint
   bool requester_pays = false;

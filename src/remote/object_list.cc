@@ -28,7 +28,14 @@ int64_t time_of(std::string_view text) {
 
 }  // namespace
 
-Result<ObjectList> parse_object_list(std::string_view xml, std::string_view prefix) {
+std::string with_generation(std::string_view etag, std::string_view generation) {
+  std::string version(etag);
+  if (!version.empty() && !version.starts_with('"')) version = "\"" + version + "\"";
+  if (!generation.empty()) version.append("#").append(generation);
+  return version;
+}
+
+Result<ObjectList> parse_object_list(std::string_view xml, std::string_view prefix, bool has_generations) {
   const auto root = parse_xml(xml);
   if (!root) return fail(EIO, "the list of objects: {}", root.error().reason);
   if (root->name != "ListBucketResult") return fail(EIO, "the list of objects is a {}", root->name.substr(0, 40));
@@ -44,6 +51,7 @@ Result<ObjectList> parse_object_list(std::string_view xml, std::string_view pref
       if (error != std::errc() || end != size.data() + size.size())
         return fail(EIO, "the list of objects: \"{}\" is no size", size.substr(0, 40));
       object.etag = child.child_text("ETag");
+      if (has_generations) object.etag = with_generation(object.etag, child.child_text("Generation"));
       object.modified = time_of(child.child_text("LastModified"));
       if (!object.key.starts_with(prefix)) return fail(EIO, "the list of objects has others than were asked for");
       if (object.key.size() > kMaxKey) return fail(EIO, "the list of objects has a key of {} bytes", object.key.size());

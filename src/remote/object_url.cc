@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "remote/http_client.h"
 
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::string_view kS3 = "s3://";
 constexpr std::string_view kS3a = "s3a://";  // Hadoop's name for it
+constexpr std::array<std::string_view, 2> kGoogle{"gs://", "gcs://"};
 constexpr std::array<std::string_view, 3> kAzure{"az://", "abfs://", "abfss://"};
 
 bool is_http(std::string_view text) { return text.starts_with("https://") || text.starts_with("http://"); }
@@ -23,9 +25,11 @@ bool is_bucket_name(std::string_view name) {
   return name.size() >= 3 && name.size() <= 255 && std::ranges::all_of(name, is_allowed) && name.front() != '.';
 }
 
-bool is_azure(std::string_view text) {
-  return std::ranges::any_of(kAzure, [&](std::string_view scheme) { return text.starts_with(scheme); });
+bool starts_with_one_of(std::string_view text, std::span<const std::string_view> schemes) {
+  return std::ranges::any_of(schemes, [&](std::string_view scheme) { return text.starts_with(scheme); });
 }
+bool is_google(std::string_view text) { return starts_with_one_of(text, kGoogle); }
+bool is_azure(std::string_view text) { return starts_with_one_of(text, kAzure); }
 
 /// 3 to 63 small letters, digits and hyphens; also $root and $web.
 bool is_container_name(std::string_view name) {
@@ -72,26 +76,27 @@ bool is_account_name(std::string_view name) {
 }
 
 bool is_object_url(std::string_view text) {
-  return text.starts_with(kS3) || text.starts_with(kS3a) || is_azure(text) || is_http(text);
+  return text.starts_with(kS3) || text.starts_with(kS3a) || is_google(text) || is_azure(text) || is_http(text);
 }
 
 Result<ObjectUrl> parse_object_url(std::string_view text) {
   if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }))
     return fail(EINVAL, "{}: a URL has no control characters", kS3);
   ObjectUrl url;
-  if (text.starts_with(kS3) || text.starts_with(kS3a)) {
-    url.scheme = Scheme::s3;
+  if (text.starts_with(kS3) || text.starts_with(kS3a) || is_google(text)) {
+    url.scheme = is_google(text) ? Scheme::gcs : Scheme::s3;
     const std::string_view rest = text.substr(text.find("://") + 3);
     const size_t slash = std::min(rest.find('/'), rest.size());
     url.bucket = rest.substr(0, slash);
     url.key = slash < rest.size() ? rest.substr(slash + 1) : "";
     if (!is_bucket_name(url.bucket))
-      return fail(EINVAL, "{}: \"{}\" is no name of a bucket; write s3://BUCKET/KEY", text, url.bucket);
+      return fail(EINVAL, "{}: \"{}\" is no name of a bucket; write {}://BUCKET/KEY", text, url.bucket,
+                  is_google(text) ? "gs" : "s3");
     if (url.key.size() > 1024) return fail(EINVAL, "{}: keys have at most 1024 bytes", text);
     return url;
   }
   if (is_azure(text)) return parse_azure_url(text);
-  if (!is_http(text)) return fail(EINVAL, "{}: is no URL of s3, az, abfss, https or http", shown_url(text));
+  if (!is_http(text)) return fail(EINVAL, "{}: is no URL of s3, gs, az, abfss, https or http", shown_url(text));
   url.base = host_of(text);
   if (url.base.ends_with("://")) return fail(EINVAL, "{}: has no host", shown_url(text));
   if (const size_t at = text.find('@'); at < std::min(text.find_first_of("/?#", text.find("://") + 3), text.size()))

@@ -1,6 +1,6 @@
 #pragma once
-// Names of datasets in object stores: s3://bucket/key, az://container/key, abfss://container@account.host/key,
-// https://host/path, http://host/path.
+// Names of datasets in object stores: s3://bucket/key, gs://bucket/key, az://container/key,
+// abfss://container@account.host/key, https://host/path, http://host/path.
 
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace codecfs::remote {
 
-enum class Scheme { http, s3, azure };
+enum class Scheme { http, s3, gcs, azure };
 
 struct ObjectUrl {
   Scheme scheme = Scheme::http;

@@ -8,6 +8,7 @@
 #include "remote/aws_profile.h"
 #include "remote/azure_account.h"
 #include "remote/azure_list.h"
+#include "remote/google_token.h"
 #include "remote/object_list.h"
 #include "remote/object_url.h"
 #include "require.h"
@@ -75,6 +76,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 'a':
       if (const auto list = remote::parse_azure_list(text, "a/"))
         for (const auto& object : list->objects) require(object.key.starts_with("a/"), "a blob of another prefix");
+      break;
+    case 'g':
+      if (const auto found = remote::parse_google_token(text, "place"))
+        require(!found->session_token.contains('\n') && !found->session_token.contains(' '), "a token of one word");
       break;
     case 's':
       if (const auto found = remote::parse_azure_signature(text, "place"))

@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("CODECFS_OBJECT_STORES", pathlib.Path.home() / ".cache/codecfs-object-stores"))
 CEPH_PROGRAMS = ("ceph-mon", "ceph-mgr", "ceph-osd", "radosgw", "radosgw-admin", "ceph-authtool", "monmaptool")
 START_SECONDS = {"ceph": 300}
-NAMES = ("fake", "versitygw", "minio", "moto", "ceph")  # of S3; there is also "azurite"
+NAMES = ("fake", "versitygw", "minio", "moto", "ceph")  # of S3; there are also "azurite" and "fake-gcs-server"
 
 
 class NotHere(RuntimeError):
@@ -72,6 +72,8 @@ def command_of(name, folder, port, other_port):
         return [program("moto_server"), "-H", "127.0.0.1", "-p", port], {}
     if name == "azurite":
         return [program("azurite-blob"), "--blobHost", "127.0.0.1", "--blobPort", port, "--location", data, "--silent", "--disableTelemetry"], {}
+    if name == "fake-gcs-server":
+        return [program("fake-gcs-server"), "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-backend", "memory", "-public-host", f"127.0.0.1:{port}"], {}
     for needed in CEPH_PROGRAMS:
         if shutil.which(needed) is None:
             raise NotHere(f"there is no {needed}: scripts/object-store-servers --ceph installs Debian's packages")
@@ -156,6 +158,16 @@ def azure_blob_module():
     except ImportError:
         raise NotHere(f"no azure-storage-blob, neither here nor in {CACHE}/venv: scripts/object-store-servers python installs it") from None
     return azure.storage.blob
+
+
+def google_auth_module():
+    """google.auth.jwt of this Python, or of that venv."""
+    use_venv()
+    try:
+        import google.auth.jwt
+    except ImportError:
+        raise NotHere(f"no google-auth, neither here nor in {CACHE}/venv: scripts/object-store-servers python installs it") from None
+    return google.auth.jwt
 
 
 def boto3_client(server, service="s3", access_key="testkey", secret_key="testsecret", region="us-east-1", style="path", token=None):

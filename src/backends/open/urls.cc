@@ -89,7 +89,7 @@ std::optional<Error> unwritable(const SourceOpener& opener, const remote::Object
                                 bool may_write) {
   if (!may_write) return Error{EROFS, fmt::format("{}: was opened only to be read", name)};
   if (!url.is_bucket())
-    return Error{EROFS, fmt::format("{}: a web server is only read; s3:// and az:// can be written", name)};
+    return Error{EROFS, fmt::format("{}: a web server is only read; s3://, gs:// and az:// can be written", name)};
   if (remote::is_anonymous(url, opener.state().options.objects))
     return Error{EROFS, fmt::format("{}: is only read without credentials (-o anon, AWS_NO_SIGN_REQUEST)", name)};
   return std::nullopt;

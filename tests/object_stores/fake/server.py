@@ -6,7 +6,7 @@ import ssl
 import threading
 import time
 
-from . import azure, faults, files
+from . import azure, faults, files, gcs
 from .control import Control
 from .credentials import Credential, Credentials, Endpoints
 from .errors import S3Error, error_document
@@ -23,6 +23,7 @@ DEFAULTS = {
     "clock_offset": 0.0,  # seconds that the server's clock is ahead
     "lifetime": 3600, "role": "test-role", "container_token": "", "web_identity_token": "web-identity-token", "external_id": "",
     "public_access": True,  # of the account of Azure: containers may be public
+    "google_key": "", "metadata_flavor": "Google",  # the public key of a service account; what the metadata server says that it is
 }
 
 
@@ -38,7 +39,8 @@ class FakeServer:
         self.settings = dict(self.defaults)
         self.credentials, self.log, self.faults = Credentials(), Log(), Faults()
         self.credentials.add(Credential(access_key, secret_key))
-        self.s3, self.azure, self.endpoints, self.control = S3(self), azure.Azure(self), Endpoints(self), Control(self)
+        self.s3, self.azure, self.gcs = S3(self), azure.Azure(self), gcs.Gcs(self)
+        self.endpoints, self.control = Endpoints(self), Control(self)
         for folder in sorted(self.root.iterdir()) if self.root else ():
             if folder.is_dir():
                 self.s3.make_bucket(folder.name)
@@ -128,6 +130,7 @@ class FakeServer:
                 for rule in fired:
                     response = faults.change(rule, response, request_id)
             ids = [("x-ms-request-id", request_id)] if operation in azure.OPERATIONS else \
+                [("x-guploader-uploadid", request_id)] if operation in gcs.OPERATIONS else \
                 [("x-amz-request-id", request_id), ("x-amz-id-2", f"host-{request_id}")]
             response.headers += [*ids, ("Server", "fake-s3"), ("Date", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(self.now())))]
             response.delay += self.settings["latency"]
@@ -144,6 +147,8 @@ class FakeServer:
             return name, "", "", lambda: self.endpoints.answer(request, name)
         if found := self.azure.operation(request):
             return *found, lambda: self.azure.answer(request, *found, request_id)
+        if found := self.gcs.operation(request):
+            return *found, lambda: self.gcs.answer(request, *found)
         place = files.split(request)
         if place:
             return "File", place[1], place[2], lambda: files.answer(request, self.s3)

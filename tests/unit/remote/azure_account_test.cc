@@ -116,11 +116,11 @@ TEST_F(Azure, WorkloadIdentity) {
   });
   environment_.set("AZURE_AUTHORITY_HOST", server.url() + "/");
   environment_.set("AZURE_FEDERATED_TOKEN_FILE", write("token", "a.b.c\n"));
-  EXPECT_TRUE(is_refusal(azure_token(*http_), {"AZURE_CLIENT_ID"}));
+  EXPECT_TRUE(is_refusal(azure_token(*http_, federated_token_file()), {"AZURE_CLIENT_ID"}));
   environment_.set("AZURE_CLIENT_ID", "id&1");
-  EXPECT_TRUE(is_refusal(azure_token(*http_), {"AZURE_TENANT_ID"}));
+  EXPECT_TRUE(is_refusal(azure_token(*http_, federated_token_file()), {"AZURE_TENANT_ID"}));
   environment_.set("AZURE_TENANT_ID", "tenant");
-  const auto found = azure_token(*http_);
+  const auto found = azure_token(*http_, federated_token_file());
   ASSERT_TRUE(found) << found.error().reason;
   EXPECT_EQ(found->session_token, "T");
   const auto left = *found->expires - std::chrono::system_clock::now();
@@ -132,33 +132,39 @@ TEST_F(Azure, WorkloadIdentity) {
             "&client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer"
             "&client_assertion=a.b.c");
   answer = http_answer(401, R"({"error": "invalid_client", "error_description": "AADSTS1: no\r\nTrace ID: x"})");
-  const auto refused = azure_token(*http_);
+  const auto refused = azure_token(*http_, federated_token_file());
   EXPECT_TRUE(is_refusal(refused, {server.url(), "401", "invalid_client", "AADSTS1: no"}));
   EXPECT_FALSE(refused.error().reason.contains("Trace"));
   for (const char* const text :
        {"", "[]", R"({"access_token": "T"})", R"({"expires_in": 10})", R"({"access_token": "T", "expires_in": -1})",
         R"({"access_token": "T\n", "expires_in": 1})", R"({"access_token": "T", "expires_in": "x"})"}) {
     answer = http_answer(200, text);
-    EXPECT_TRUE(is_refusal(azure_token(*http_), {"the answer"})) << text;
+    EXPECT_TRUE(is_refusal(azure_token(*http_, federated_token_file()), {"the answer"})) << text;
   }
   environment_.set("AZURE_FEDERATED_TOKEN_FILE", write("token", "\n"));
-  EXPECT_TRUE(is_refusal(azure_token(*http_), {"is empty"}));
+  EXPECT_TRUE(is_refusal(azure_token(*http_, federated_token_file()), {"is empty"}));
 }
 
 TEST_F(Azure, ManagedIdentity) {
   std::string seen;
+  std::string answer = http_answer(200, R"({"access_token": "T", "expires_in": "3599", "expires_on": "1"})");
   HttpServer server([&](const ServedRequest& request) {
     seen = request.method + " " + request.target + " " + request.header("metadata");
-    return http_answer(200, R"({"access_token": "T", "expires_in": "3599", "expires_on": "1"})");
+    return answer;
   });
   environment_.set("AZURE_POD_IDENTITY_AUTHORITY_HOST", server.url());
   environment_.set("AZURE_CLIENT_ID", "id");
-  EXPECT_EQ(azure_token(*http_).value().session_token, "T");
+  EXPECT_EQ(azure_token(*http_, federated_token_file()).value().session_token, "T");
   EXPECT_EQ(seen,
             "GET /metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F"
             "&client_id=id true");
+  answer = http_answer(400, R"({"error": "invalid_request", "error_description": "Identity not found"})");
+  EXPECT_TRUE(is_refusal(azure_token(*http_, federated_token_file()), {"400", "Identity not found"}));
+  answer = http_answer(404, "<html>another cloud</html>");
+  EXPECT_TRUE(is_refusal(azure_token(*http_, federated_token_file()), {"no credentials found", "404"}));
   environment_.set("AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://127.0.0.1:1");
-  EXPECT_TRUE(is_refusal(azure_token(*http_), {"no credentials found", "AZURE_STORAGE_KEY", "-o anon"}));
+  EXPECT_TRUE(is_refusal(azure_token(*http_, federated_token_file()),
+                         {"no credentials found", "AZURE_STORAGE_KEY", "-o anon"}));
 }
 
 }  // namespace

@@ -381,6 +381,87 @@ std::unique_ptr<ObjectClient> azure_client_of(const HttpServer& server) {
   return ObjectClient::make(parse_object_url("az://box/k").value(), options).value();
 }
 
+/// What each function of a client makes of an answer.
+std::vector<Result<>> outcomes(ObjectClient& client) {
+  const auto outcome = [](const auto& result) -> Result<> {
+    if (!result) return std::unexpected(result.error());
+    return {};
+  };
+  return {outcome(client.get("k", {}, 10)), outcome(client.get("k", ObjectRange{.offset = 0, .size = 3}, 3)),
+          outcome(client.list("k/", true, "")), outcome(client.put("k", {}, {})), client.remove("k")};
+}
+
+TEST(ObjectClient, OnlyBlobNotFoundIsAbsenceInAzure) {
+  struct Case {
+    int status;
+    const char* code;  // in the header
+    const char* body;
+    int error;
+  };
+  for (const Case& one : std::vector<Case>{{404, "", "<Error><Code>BlobNotFound</Code></Error>", EIO},
+                                           {404, "", "", EIO},
+                                           {404, "", "default backend - 404", EIO},
+                                           {404, "ResourceNotFound", "", EIO},
+                                           {404, "ContainerNotFound", "", EIO},
+                                           {404, "NoSuchKey", "", EIO},
+                                           {410, "BlobNotFound", "", EIO},
+                                           {409, "BlobArchived", "", EIO},
+                                           {409, "PublicAccessNotPermitted", "", EACCES},
+                                           {412, "LeaseIdMissing", "", EIO},
+                                           {401, "NoAuthenticationInformation", "", EACCES},
+                                           {403, "BlobNotFound", "", EACCES},
+                                           {403, "AuthenticationFailed", "", EACCES},
+                                           {403, "AuthorizationFailure", "", EACCES}}) {
+    HttpServer server(
+        [&](const ServedRequest&) { return http_answer(one.status, one.body, {{"x-ms-error-code", one.code}}); });
+    const auto client = azure_client_of(server);
+    for (const Result<>& result : outcomes(*client)) {
+      ASSERT_FALSE(result) << one.status << " " << one.code;
+      EXPECT_EQ(result.error().code, one.error) << one.status << " " << one.code << ": " << result.error().reason;
+    }
+    EXPECT_EQ(client->statistics().requests(), 5U) << "none is repeated";
+  }
+  HttpServer server([](const ServedRequest&) { return http_answer(404, "", {{"x-ms-error-code", "BlobNotFound"}}); });
+  const auto client = azure_client_of(server);
+  EXPECT_FALSE(client->get("k", {}, 10).value());
+  EXPECT_TRUE(client->remove("k"));
+  EXPECT_EQ(client->list("", true, "").error().code, EIO) << "a list is of the container";
+}
+
+TEST(ObjectClient, OnlyNoSuchKeyIsAbsenceInGoogleCloudStorage) {
+  const auto client_for = [](const HttpServer& server) {
+    ObjectOptions options;
+    options.endpoint = server.url();
+    options.anonymous = true;
+    return ObjectClient::make(parse_object_url("gs://bucket/k").value(), options).value();
+  };
+  struct Case {
+    int status;
+    const char* body;
+    int error;
+  };
+  for (const Case& one : std::vector<Case>{{404, "", EIO},
+                                           {404, "No such object: bucket/k", EIO},
+                                           {404, R"({"error": {"errors": [{"reason": "notFound"}]}})", EIO},
+                                           {404, "<Error><Code>NoSuchBucket</Code></Error>", EIO},
+                                           {404, "<Error><Code>NoSuchKey</Code>", EIO},
+                                           {410, "<Error><Code>NoSuchKey</Code></Error>", EIO},
+                                           {400, "<Error><Code>UserProjectMissing</Code></Error>", EIO},
+                                           {401, "<Error><Code>AuthenticationRequired</Code></Error>", EACCES},
+                                           {403, "<Error><Code>AccessDenied</Code></Error>", EACCES},
+                                           {403, "<Error><Code>NoSuchKey</Code></Error>", EACCES}}) {
+    HttpServer server([&](const ServedRequest&) { return http_answer(one.status, one.body); });
+    const auto client = client_for(server);
+    for (const Result<>& result : outcomes(*client)) {
+      ASSERT_FALSE(result) << one.status << " " << one.body;
+      EXPECT_EQ(result.error().code, one.error) << one.status << " " << one.body << ": " << result.error().reason;
+    }
+    EXPECT_EQ(client->statistics().requests(), 5U) << "none is repeated";
+  }
+  HttpServer server([](const ServedRequest&) { return http_answer(404, "<Error><Code>NoSuchKey</Code></Error>"); });
+  EXPECT_FALSE(client_for(server)->get("k", {}, 10).value());
+}
+
 // Azure has no ranges of the last bytes.
 TEST(ObjectClient, TheEndOfABlobIsReadInTwoRequests) {
   std::vector<std::string> seen;
@@ -430,6 +511,35 @@ TEST(ObjectClient, ConditionsOfWritesToAzure) {
   EXPECT_EQ(client->remove("k").error().code, EIO);
   answer = http_answer(404, "", {{"x-ms-error-code", "BlobNotFound"}});
   EXPECT_TRUE(client->remove("k"));
+}
+
+// Reads depend on an ETag or a generation, writes only on a generation.
+TEST(ObjectClient, ConditionsOfGoogleAreGenerations) {
+  std::string seen;
+  std::atomic<int> status = 200;
+  HttpServer server([&](const ServedRequest& request) {
+    seen = request.method + " " + request.target + " " + request.header("x-goog-if-generation-match") + "," +
+           request.header("if-match") + "," + request.header("if-none-match");
+    if (request.method == "GET" && status == 412) return http_answer(404, "<Error><Code>NoSuchKey</Code></Error>");
+    return http_answer(status, "", {{"ETag", "\"e\""}, {"x-goog-generation", "7"}});
+  });
+  ObjectOptions options;
+  options.endpoint = server.url();
+  options.anonymous = true;
+  const auto client = ObjectClient::make(parse_object_url("gs://bucket/k").value(), options).value();
+  EXPECT_EQ(client->put("a b", {}, {.is_new = true, .etag = {}}).value(), "\"e\"#7");
+  EXPECT_EQ(seen, "PUT /bucket/a%20b 0,,");
+  EXPECT_TRUE(client->put("k", {}, {.is_new = false, .etag = "\"e\"#7"}));
+  EXPECT_EQ(seen, "PUT /bucket/k 7,,");
+  EXPECT_EQ(client->get("k", {}, 10, "\"e\"#7").value()->etag, "\"e\"#7");
+  EXPECT_EQ(seen, "GET /bucket/k 7,,");
+  EXPECT_EQ(client->get("k", {}, 10, "\"e\"#6").error().code, ESTALE) << "a server that ignores the condition";
+  status = 304;
+  EXPECT_EQ(client->get_if_changed("k", {.offset = 0, .size = 9}, "\"e\"#7").value()->etag, "\"e\"#7");
+  EXPECT_EQ(seen, "GET /bucket/k ,,\"e\"");
+  status = 412;
+  EXPECT_EQ(client->put("k", {}, {.is_new = true, .etag = {}}).error().code, EEXIST);
+  EXPECT_EQ(client->put("k", {}, {.is_new = false, .etag = "\"e\"#7"}).error().code, ESTALE);
 }
 
 TEST(ObjectClient, AnEtagThatIsNoneIsNoCondition) {

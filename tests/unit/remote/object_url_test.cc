@@ -22,6 +22,16 @@ TEST(ObjectUrl, Http) {
   EXPECT_EQ(url.query, "X-Signature=1&y=2");
 }
 
+TEST(ObjectUrl, Google) {
+  for (const char* const text : {"gs://my_bucket.org/a b/c%20d?e#f", "gcs://my_bucket.org/a b/c%20d?e#f"}) {
+    const auto url = parse_object_url(text).value();
+    EXPECT_EQ(url.scheme, Scheme::gcs);
+    EXPECT_EQ(url.bucket, "my_bucket.org");
+    EXPECT_EQ(url.key, "a b/c%20d?e#f");
+  }
+  EXPECT_NE(parse_object_url("gs://a/k").error().reason.find("gs://BUCKET/KEY"), std::string::npos);
+}
+
 TEST(ObjectUrl, Azure) {
   const auto url = parse_object_url("az://box/a b/c%20d?e#f").value();
   EXPECT_EQ(url.scheme, Scheme::azure);
