@@ -147,6 +147,22 @@ Result<Credentials> parse_azure_signature(std::string_view text, const std::stri
   return found;
 }
 
+Result<Credentials> parse_azure_process(std::string_view text, const std::string& place) {
+  const Result<Json> parsed = parse_json(trim(text));
+  const Json token = parsed ? member(*parsed, "accessToken") : Json();
+  if (!token.is_string()) return parse_azure_signature(text, place);
+  Credentials found{.access_key = kBearer, .secret_key = {}, .session_token = token.get<std::string>(), .expires = {}};
+  const bool is_token = !found.session_token.empty() &&
+                        std::ranges::all_of(found.session_token, [](char c) { return c > ' ' && c <= '~'; });
+  if (!is_token) return fail(EACCES, "{}: does not print a token", place);
+  // Older ones print only a local time; the server says then when the token has expired.
+  if (const Json end = member(*parsed, "expires_on"); end.is_number())
+    found.expires = std::chrono::system_clock::from_time_t(static_cast<time_t>(end.get<double>()));
+  if (found.expires && *found.expires <= std::chrono::system_clock::now())
+    return fail(EACCES, "{}: the token has expired", place);
+  return found;
+}
+
 std::unique_ptr<CredentialProvider> make_azure_provider(HttpClient& http, const AzureAccount& account) {
   switch (account.login) {
     case AzureLogin::anonymous: return nullptr;
@@ -159,7 +175,7 @@ std::unique_ptr<CredentialProvider> make_azure_provider(HttpClient& http, const 
       return std::make_unique<CredentialCache>([account]() -> Result<Credentials> {
         if (account.process.empty()) return parse_azure_signature(account.secret, "the account " + account.name);
         CODECFS_ASSIGN(const ProcessOutput output, run_credential_process(account.process));
-        return parse_azure_signature(output.text, output.place);
+        return parse_azure_process(output.text, output.place);
       });
     case AzureLogin::token: break;
   }

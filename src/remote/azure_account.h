@@ -18,7 +18,7 @@ namespace codecfs::remote {
 enum class AzureLogin {
   anonymous,
   shared_key,  // Credentials::secret_key, decoded
-  signature,   // a shared access signature, which is a query: Credentials::session_token
+  signature,   // a shared access signature, which is a query: Credentials::session_token; or see kBearer
   token,       // of Microsoft Entra: Credentials::session_token
 };
 
@@ -52,5 +52,12 @@ std::string federated_token_file();
 /// answers, a JSON object that has it as "token". It expires when its own "se" says. `place` begins the message of
 /// errors. EACCES.
 Result<Credentials> parse_azure_signature(std::string_view text, const std::string& place);
+
+/// Credentials::access_key of a token of Microsoft Entra, where signatures are possible, too.
+inline constexpr const char* kBearer = "Bearer";
+
+/// What a program prints: a shared access signature as above; or a token as "az account get-access-token" prints it, a
+/// JSON object with "accessToken" and "expires_on" (Unix time). EACCES.
+Result<Credentials> parse_azure_process(std::string_view text, const std::string& place);
 
 }  // namespace codecfs::remote

@@ -56,7 +56,7 @@ class AzureDialect final : public Dialect {
     }
     http.headers.push_back({"x-ms-version", kVersion});
     if (credentials == nullptr) return;
-    if (account_.login == AzureLogin::signature) {
+    if (account_.login == AzureLogin::signature && credentials->access_key != kBearer) {
       http.url += separator + credentials->session_token;
     } else if (account_.login == AzureLogin::shared_key) {
       sign_for_azure(http, account_.name, credentials->secret_key, query, now);

@@ -82,8 +82,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         require(!found->session_token.contains('\n') && !found->session_token.contains(' '), "a token of one word");
       break;
     case 's':
-      if (const auto found = remote::parse_azure_signature(text, "place"))
-        require(!found->session_token.contains('\n') && !found->session_token.contains(' '), "a signature of one word");
+      if (const auto found = remote::parse_azure_process(text, "place"))
+        require(!found->session_token.contains('\n') && !found->session_token.contains(' '),
+                "a signature or a token of one word");
       break;
     case 'e': require(remote::parse_object_error(text).message.size() <= 200, "a message of bounded size"); break;
     case 'u':

@@ -231,6 +231,11 @@ def ways(server, tmp_path):
     program.write_text(f"import json, sys\nsas = {sas!r}\nprint(json.dumps({{'token': sas, 'msft:expiry': '2099-01-01T00:00:00Z'}}) if sys.argv[1:] else sas)\n")
     command = f"credential_process={sys.executable} {shlex.quote(str(program))}"
     identity = {"AZURE_POD_IDENTITY_AUTHORITY_HOST": server.endpoint}
+    az = tmp_path / "az"
+    az.write_text("import json, urllib.request\n"
+                  f"url = '{server.endpoint}/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F'\n"
+                  "answer = json.load(urllib.request.urlopen(urllib.request.Request(url, headers={'Metadata': 'true'})))\n"
+                  "print(json.dumps({'accessToken': answer['access_token'], 'expires_on': int(answer['expires_on']), 'tokenType': 'Bearer'}))\n")
     return {
         "key in a connection string": ({"AZURE_STORAGE_CONNECTION_STRING": connection_string(server)}, []),
         "AZURE_STORAGE_KEY": (at_fake | {"AZURE_STORAGE_KEY": azure.KEY}, [endpoint]),
@@ -240,6 +245,7 @@ def ways(server, tmp_path):
                                               f"SharedAccessSignature={sas}"}, []),
         "credential_process with text": (at_fake, [endpoint, command]),
         "credential_process with JSON": (at_fake, [endpoint, command + " json"]),
+        "credential_process as az prints it": (at_fake, [endpoint, f"credential_process={sys.executable} {shlex.quote(str(az))}"]),
         "workload identity": (at_fake | application | {"AZURE_FEDERATED_TOKEN_FILE": str(token)}, [endpoint]),
         "client secret": (at_fake | application | {"AZURE_CLIENT_SECRET": azure.CLIENT_SECRET}, [endpoint]),
         "managed identity": (at_fake | identity, [endpoint]),
@@ -248,7 +254,7 @@ def ways(server, tmp_path):
 
 
 WAYS = ["key in a connection string", "AZURE_STORAGE_KEY", "-o account=", "AZURE_STORAGE_SAS_TOKEN", "signature in a connection string",
-        "credential_process with text", "credential_process with JSON", "workload identity", "client secret", "managed identity",
+        "credential_process with text", "credential_process with JSON", "credential_process as az prints it", "workload identity", "client secret", "managed identity",
         "one of several managed identities"]
 
 
@@ -275,7 +281,7 @@ def test_credentials(way, server, mount, stored, tmp_path):
     operations = server.summary()["operations"]
     assert operations["PutBlob"] >= 1
     assert operations.get("EntraToken", 0) == (1 if way in ("workload identity", "client secret") else 0)
-    assert operations.get("IdentityToken", 0) == (1 if "managed" in way else 0)
+    assert operations.get("IdentityToken", 0) == (1 if "managed" in way or "as az" in way else 0)
 
 
 @pytest.mark.parametrize("url", ["abfss://{}@{}.dfs.core.windows.net/v2.zarr", "abfs://{}@{}.dfs.core.windows.net/v2.zarr",

@@ -107,6 +107,22 @@ TEST_F(Azure, Signatures) {
     EXPECT_TRUE(is_refusal(parse_azure_signature(text, "place"), {"place"})) << text;
 }
 
+TEST_F(Azure, ProgramsPrintSignaturesOrTokens) {
+  EXPECT_EQ(parse_azure_process("sig=a&sv=1\n", "place").value().session_token, "sig=a&sv=1");
+  EXPECT_EQ(parse_azure_process(R"({"token": "sig=a"})", "place").value().access_key, "");
+  const auto token = parse_azure_process(
+      R"({"accessToken": "T", "expiresOn": "2099-01-02 03:04:05.000000", "expires_on": 4071006245, "tenant": "t"})",
+      "place");
+  ASSERT_TRUE(token) << token.error().reason;
+  EXPECT_EQ(token->access_key, kBearer);
+  EXPECT_EQ(token->session_token, "T");
+  EXPECT_EQ(time_text(*token->expires), kFarFuture);
+  EXPECT_FALSE(parse_azure_process(R"({"accessToken": "T", "expiresOn": "x"})", "place").value().expires);
+  for (const char* const text : {R"({"accessToken": ""})", R"({"accessToken": "a b"})", R"({"accessToken": 1})",
+                                 R"({"accessToken": "T", "expires_on": 1})", "", "az: not found"})
+    EXPECT_TRUE(is_refusal(parse_azure_process(text, "place"), {"place"})) << text;
+}
+
 TEST_F(Azure, WorkloadIdentity) {
   std::string seen;
   std::string answer = http_answer(200, R"({"access_token": "T", "expires_in": 3599, "token_type": "Bearer"})");
