@@ -69,7 +69,7 @@ _codecfs_options() {
       ;;
     *=*) COMPREPLY=() ;;
     *)
-      _codecfs_part "$last" , "absent= addressing= allow_other allow_root anon auto_unmount builtin= ca_file= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= credential_url= debug dirty=
+      _codecfs_part "$last" , "absent= account= addressing= allow_other allow_root anon auto_unmount builtin= ca_file= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= credential_process= credential_url= debug dirty=
         endpoint= filter= follow= header_file= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty passthrough_size= path_style
         plugin_path= plugins= portable profile= region= requester_pays retry= ro rw strings= threads= token_file= transport= view= default_permissions noatime noexec"
       ;;

@@ -26,7 +26,7 @@ CommandHelp MountCommand::help() const {
   return {"",
           "Mounts an HDF5 or netCDF-4 file, a Zarr directory or zip archive, a folder of them, or a Zarr store in an "
           "object\n"
-          "store (s3://BUCKET/KEY, https://...), as a tree of decoded chunk files.",
+          "store (s3://, gs://, az://, https://), as a tree of decoded chunk files.",
           mount_options_help()};
 }
 
@@ -34,7 +34,8 @@ void MountCommand::declare(ArgumentParser& parser) {
   mount::Options& options = arguments_.options;
   parser.add_value(
       "SOURCE", options.source,
-      {.text = "file, directory or URL (s3://, https://) to mount, recognised by its content", .value = "TEXT"});
+      {.text = "file, directory or URL (s3://, gs://, az://, https://) to mount, recognised by its content",
+       .value = "TEXT"});
   parser.add_value("MOUNTPOINT", options.mountpoint,
                    {.text = "an existing directory (-o mkdir: a new one)", .value = "TEXT"});
   parser.add_values("-o", option_lists_, {.group = "Mounting", .text = "mount options, see below", .value = "OPTIONS"});

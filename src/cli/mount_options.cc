@@ -175,8 +175,14 @@ constexpr std::array kOptions{
              CODECFS_ASSIGN(arguments.options.sources.hdf5.isolated, is_first(given, "on", "off"));
              return {};
            }},
-    Option{"endpoint=URL", "the server of s3:// (default: AWS_ENDPOINT_URL_S3, the profile, AWS)",
+    Option{"endpoint=URL",
+           "the server of s3://, gs:// or az:// (default: AWS_ENDPOINT_URL_S3, the profile, AWS; Google; Azure)",
            set_text<&remote::ObjectOptions::endpoint>},
+    Option{"account=NAME", "the storage account of az:// (default: AZURE_STORAGE_ACCOUNT)",
+           set_text<&remote::ObjectOptions::account>},
+    Option{"credential_process=COMMAND",
+           "a program that prints keys for s3://, a token for gs:// or a signature for az://",
+           set_text<&remote::ObjectOptions::credential_process>},
     Option{"region=NAME", "of the bucket (default: AWS_REGION, the profile, what the server says)",
            set_text<&remote::ObjectOptions::region>},
     Option{
@@ -302,7 +308,8 @@ constexpr std::array kOptions{
     Option{"nonempty", "mount on a directory that is not empty, or on another codecfs mount",
            set_flag<&mount::Options::nonempty>},
     Option{"nodelete", "variables and groups cannot be removed (EPERM)", set_flag<&mount::Options::nodelete>},
-    Option{"anon", "s3:// without credentials, for public buckets", set_flag<&remote::ObjectOptions::anonymous>},
+    Option{"anon", "s3://, gs:// or az:// without credentials, for public buckets",
+           set_flag<&remote::ObjectOptions::anonymous>},
     Option{"path_style", "the same as addressing=path",
            [](MountArguments& arguments, const Given& given) -> Result<> {
              if (given.text.contains('=')) return refuse_unknown(given);

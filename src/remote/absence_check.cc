@@ -1,7 +1,5 @@
 #include "remote/absence_check.h"
 
-#include <fmt/format.h>
-
 #include <string_view>
 #include <utility>
 
@@ -16,18 +14,11 @@ std::string_view without_weakness(std::string_view etag) { return etag.starts_wi
 
 }  // namespace
 
-std::string etag_of(const HttpResponse& response, uint64_t total) {
-  const std::string_view etag = response.header("etag");
-  if (!etag.empty()) return std::string(etag);
-  const std::string_view modified = response.header("last-modified");
-  return modified.empty() ? "" : fmt::format("~{} {}", modified, total);
-}
-
 void AbsenceCheck::rely_on(const std::string& key, const ObjectPart& part) {
   Known known{.key = key, .etag = part.etag, .content = {}, .bytes = part.total};
   if (part.etag.empty()) known.content = md5_hex(part.bytes.bytes());
   const LockGuard lock(mutex_);
-  if (!known_ || requests_.is_s3()) known_ = std::move(known);
+  if (!known_ || requests_.dialect().is_bucket()) known_ = std::move(known);
 }
 
 Result<> AbsenceCheck::confirm(Clock::time_point answered) {
@@ -53,12 +44,13 @@ Result<> AbsenceCheck::check() {
   }
   const Clock::time_point began = Clock::now();
   ObjectRequest request{.key = known.key, .headers = {{"Cache-Control", "no-cache"}}, .max_body = known.bytes};
-  if (!known.etag.empty() && !known.etag.starts_with('~')) request.headers.push_back({"If-None-Match", known.etag});
+  if (!known.etag.empty() && !known.etag.starts_with('~'))
+    request.headers.push_back(requests_.dialect().header_of(Condition::has_changed, known.etag));
   const auto replaced = [&] {
     return fail(EIO, "{} was replaced since it was read: unmount and mount again", requests_.name_of(known.key));
   };
   auto response = requests_.send(request);
-  if (!response && response.error().code == EFBIG && !requests_.is_s3()) return replaced();
+  if (!response && response.error().code == EFBIG && !requests_.dialect().is_bucket()) return replaced();
   if (!response && response.error().code != EFBIG) return pass_on(response);
   if (response) {
     const HttpResponse& http = response->http;
@@ -66,11 +58,11 @@ Result<> AbsenceCheck::check() {
     if (response->is_absent || (http.status != 200 && !is_unchanged))
       return fail(http.status == 403 ? EACCES : EIO, "it answers {}, which was there, with status {}, too",
                   requests_.name_of(known.key), http.status);
-    const std::string etag = etag_of(http, http.body.size());
+    const std::string etag = requests_.dialect().version_of(http, http.body.size());
     const bool is_same = known.etag.empty() ? md5_hex(http.body.bytes()) == known.content
                                             : without_weakness(etag) == without_weakness(known.etag);
     // In a bucket, only the permission is in doubt.
-    if (!is_unchanged && !is_same && !requests_.is_s3()) return replaced();
+    if (!is_unchanged && !is_same && !requests_.dialect().is_bucket()) return replaced();
   }
   const LockGuard lock(mutex_);
   confirmed_ = began;

@@ -10,7 +10,6 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/single_flight.h"
-#include "remote/http_client.h"
 #include "remote/object_client.h"
 
 namespace codecfs::remote {
@@ -47,8 +46,4 @@ class AbsenceCheck {
   std::optional<Known> known_ CODECFS_GUARDED_BY(mutex_);
   std::optional<Clock::time_point> confirmed_ CODECFS_GUARDED_BY(mutex_);  // when the latest good check was begun
 };
-
-/// What a server says of the identity of an object. Without an ETag: its time and size, marked by "~".
-std::string etag_of(const HttpResponse& response, uint64_t total);
-
 }  // namespace codecfs::remote

@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "base/terminal_text.h"
 #include "model/json.h"
 
 namespace codecfs::remote {
@@ -122,6 +123,36 @@ Result<Credentials> parse_earthdata_credentials(std::string_view json, const std
                  parse_named(json, {"accessKeyId", "secretAccessKey", "sessionToken", "expiration"}, place));
   if (credentials.session_token.empty() || !credentials.expires)
     return fail(EACCES, "{}: the answer has no sessionToken or no expiration", place);
+  return credentials;
+}
+
+Result<Credentials> parse_token_response(const Result<HttpResponse>& response, const std::string& place) {
+  if (!response) return fail(EACCES, "{}: {}", place, response.error().reason);
+  const Result<Json> parsed = parse_json(body_text(*response));
+  const Json answer = parsed && parsed->is_object() ? *parsed : Json::object();
+  const auto text = [&](const char* name) {
+    const Json found = member(answer, name);
+    return found.is_string() ? found.get<std::string>() : std::string();
+  };
+  if (response->status != 200) {
+    const std::string description = text("error_description");
+    const std::string shown = description.substr(0, description.find_first_of("\r\n"));
+    return fail(EACCES, "{}: status {} {}{}{}", place, response->status, cut_to(printable(text("error")), 80),
+                shown.empty() ? "" : ": ", cut_to(printable(shown), 200));
+  }
+  Credentials credentials{.access_key = {}, .secret_key = {}, .session_token = text("access_token"), .expires = {}};
+  if (credentials.session_token.empty() || !is_header_text(credentials.session_token))
+    return fail(EACCES, "{}: the answer has no token", place);
+  // A number of seconds, which some write as text.
+  const Json lifetime = member(answer, "expires_in");
+  std::optional<int64_t> seconds;
+  if (lifetime.is_number()) seconds = static_cast<int64_t>(lifetime.get<double>());
+  if (std::string digits = text("expires_in"); !digits.empty()) {
+    std::string_view rest = digits;
+    seconds = take_number(rest, std::min<size_t>(digits.size(), 9));
+  }
+  if (!seconds || *seconds <= 0) return fail(EACCES, "{}: the answer does not say when the token expires", place);
+  credentials.expires = std::chrono::system_clock::now() + std::chrono::seconds(*seconds);
   return credentials;
 }
 

@@ -27,6 +27,10 @@ Result<Credentials> parse_credentials(std::string_view json, const char* token_n
 /// From {"accessKeyId", "secretAccessKey", "sessionToken", "expiration"}, all of which there must be. EACCES.
 Result<Credentials> parse_earthdata_credentials(std::string_view json, const std::string& place);
 
+/// The bearer token of an answer of OAuth 2.0, {"access_token", "expires_in"}, as Credentials::session_token. EACCES
+/// with the answer's "error" and "error_description", or that of the request.
+Result<Credentials> parse_token_response(const Result<HttpResponse>& response, const std::string& place);
+
 /// EACCES if they have expired, are incomplete, or hold characters that do not belong into a header.
 Result<Credentials> check_credentials(Credentials credentials, const std::string& place);
 

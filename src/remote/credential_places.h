@@ -42,6 +42,12 @@ Result<> check_credential_url(const std::string& url);
 
 /// What a program prints (credential_process): split_command() gives its arguments. 30 s, 64 KiB.
 Result<Credentials> process_credentials(const std::string& command);
+/// The same without looking at what is printed. `place` names the program, for messages.
+struct ProcessOutput {
+  std::string text;
+  std::string place;
+};
+Result<ProcessOutput> run_credential_process(const std::string& command);
 /// Splits a command as a POSIX shell quotes: '...', "..." and backslashes; nothing is expanded. EINVAL if a quotation
 /// does not end.
 Result<std::vector<std::string>> split_command(std::string_view command);

@@ -148,12 +148,12 @@ Result<std::vector<std::string>> split_command(std::string_view command) {
   return words;
 }
 
-Result<Credentials> process_credentials(const std::string& command) {
+Result<ProcessOutput> run_credential_process(const std::string& command) {
   const Result<std::vector<std::string>> arguments = split_command(command);
   if (!arguments) return fail(EACCES, "credential_process: {}", arguments.error().reason);
   if (arguments->empty()) return fail(EACCES, "credential_process names no program");
   // The arguments may hold secrets.
-  const std::string place = fmt::format("credential_process '{}'", printable(arguments->front()));
+  std::string place = fmt::format("credential_process '{}'", printable(arguments->front()));
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno(errno, "{} cannot be started", place);
   const UniqueFd output(ends[0]);
@@ -164,13 +164,19 @@ Result<Credentials> process_credentials(const std::string& command) {
     return fail_errno(error, "{} cannot be started", place);
   }
   input.reset();
-  CODECFS_ASSIGN(const std::string text, read_output(output.get(), end, place));
+  CODECFS_ASSIGN(std::string text, read_output(output.get(), end, place));
   const std::optional<int> status = program.await_end(end);
   if (!status) return fail(EACCES, "{} has not ended after {} s", place, kProcessTime.count());
   if (WIFSIGNALED(*status)) return fail(EACCES, "{} was killed by signal {}", place, WTERMSIG(*status));
   if (WEXITSTATUS(*status) != 0) {
     return fail(EACCES, "{} fails with exit status {}: run it in a terminal to see why", place, WEXITSTATUS(*status));
   }
+  return ProcessOutput{.text = std::move(text), .place = std::move(place)};
+}
+
+Result<Credentials> process_credentials(const std::string& command) {
+  CODECFS_ASSIGN(const ProcessOutput output, run_credential_process(command));
+  const auto& [text, place] = output;
   const Result<Json> parsed = parse_json(text);
   const bool has_version = parsed && parsed->is_object() && parsed->contains("Version") &&
                            parsed->at("Version").is_number_integer() && parsed->at("Version") == 1;

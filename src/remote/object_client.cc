@@ -10,16 +10,12 @@
 #include "base/interruption.h"
 #include "base/log.h"
 #include "remote/absence_check.h"
+#include "remote/dialect.h"
 #include "remote/object_requests.h"
 #include "remote/signature.h"
 
 namespace codecfs::remote {
-namespace {
-
-std::string_view unquoted(std::string_view etag) {
-  if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') return etag.substr(1, etag.size() - 2);
-  return etag;
-}
+namespace {}
 
 bool read_number(std::string_view& text, uint64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -59,12 +55,14 @@ Result<> check_range(const HttpResponse& response, const ObjectRange& asked) {
   return {};
 }
 
+constexpr int kEndAttempts = 3;  // to read the end of an object that is replaced meanwhile
+
 class RealClient final : public ObjectClient {
  public:
   explicit RealClient(std::unique_ptr<ObjectRequests> requests) : requests_(std::move(requests)) {}
 
   [[nodiscard]] std::string key_of(const std::string& prefix, const std::string& name) const override {
-    return prefix + (requests_->is_s3() ? name : percent_encode(name, true));
+    return dialect().key_of(prefix, name);
   }
 
   Result<std::optional<ObjectPart>> get(const std::string& key, std::optional<ObjectRange> range, uint64_t limit,
@@ -77,21 +75,15 @@ class RealClient final : public ObjectClient {
     return get_part(key, range, range.size, {}, is_strong_etag(etag) ? etag : std::string());
   }
 
-  [[nodiscard]] std::string identity_of(const std::string& key) const override { return requests_->identity_of(key); }
+  [[nodiscard]] std::string identity_of(const std::string& key) const override { return dialect().identity_of(key); }
 
   Result<ObjectList> list(const std::string& prefix, bool delimited, const std::string& token) override {
-    if (!requests_->is_s3())
-      return fail(EOPNOTSUPP,
-                  "{}: a web server has no lists of its files: what is there must be in consolidated metadata",
-                  name(prefix));
-    ObjectRequest request{.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix}},
-                          .max_body = uint64_t{16} << 20};
-    if (delimited) request.query.emplace_back("delimiter", "/");
-    if (!token.empty()) request.query.emplace_back("continuation-token", token);
+    ObjectRequest request{.listed = prefix, .max_body = uint64_t{16} << 20};
+    CODECFS_ASSIGN(request.query, dialect().list_query(prefix, delimited, token));
     std::optional<ObjectList> list;
     request.check = [&](const HttpResponse& response) -> Result<> {
-      CODECFS_ASSIGN(
-          list, parse_object_list({reinterpret_cast<const char*>(response.body.data()), response.body.size()}, prefix));
+      CODECFS_ASSIGN(list, dialect().parse_list(
+                               {reinterpret_cast<const char*>(response.body.data()), response.body.size()}, prefix));
       if (!list->next.empty() && list->next == token) return fail(EIO, "the list of objects repeats itself");
       return {};
     };
@@ -103,23 +95,23 @@ class RealClient final : public ObjectClient {
   }
 
   Result<std::string> put(const std::string& key, Bytes content, const WriteCondition& condition) override {
-    ObjectRequest request{.method = "PUT", .key = key, .body = content};
-    if (condition.is_new) request.headers.push_back({"If-None-Match", "*"});
+    ObjectRequest request{.method = "PUT", .key = key, .headers = dialect().put_headers(), .body = content};
+    if (condition.is_new) request.headers.push_back(dialect().header_of(Condition::is_new, {}));
     if (!condition.etag.empty() && !is_strong_etag(condition.etag))
       return fail(EOPNOTSUPP, "{}: the server gives it no ETag that could be a condition of a write", name(key));
     if (!condition.etag.empty())
-      request.headers.push_back(
-          {"If-Match", unquoted_in_put_ ? std::string(unquoted(condition.etag)) : condition.etag});
+      request.headers.push_back(dialect().header_of(
+          Condition::is_same, unquoted_in_put_ ? std::string(unquoted(condition.etag)) : condition.etag));
     CODECFS_ASSIGN(const ObjectResponse response, requests_->send(request));
     if (response.is_absent) return fail(ESTALE, "{}: there is no such object any more", name(key));
-    if (response.http.status == 412) {
+    if (response.is_unmet) {
       CODECFS_ASSIGN(auto etag, etag_if_stored(key, content, response.is_repeated));
       if (etag) return *std::move(etag);
       return condition.is_new ? fail(EEXIST, "{}: exists", name(key))
                               : fail(ESTALE, "{}: was changed by another program", name(key));
     }
     CODECFS_TRY(check_done(key, response));
-    return std::string(response.http.header("etag"));
+    return dialect().etag_of(response.http);
   }
 
   Result<> check_conditions(const std::string& key) override {
@@ -143,8 +135,9 @@ class RealClient final : public ObjectClient {
   /// `known`: the ETag that need not be sent again; empty: none.
   Result<std::optional<ObjectPart>> get_part(const std::string& key, std::optional<ObjectRange> range, uint64_t limit,
                                              const std::string& etag, const std::string& known) {
+    if (range && range->is_at_end && !dialect().has_suffix_ranges()) return get_end(key, range->size, etag, known);
     ObjectRequest request{.key = key, .max_body = range ? range->size : limit};
-    if (!known.empty()) request.headers.push_back({"If-None-Match", known});
+    if (!known.empty()) request.headers.push_back(dialect().header_of(Condition::has_changed, known));
     if (range) {
       request.headers.push_back(
           {"Range", range->is_at_end ? fmt::format("bytes=-{}", range->size)
@@ -162,13 +155,13 @@ class RealClient final : public ObjectClient {
       if (requests_->must_be_confirmed(*response)) CODECFS_TRY(confirm_absence(key, http.status));
       return std::nullopt;
     }
+    if (response->is_unmet) return replaced(key);
     switch (http.status) {
       case 304: {
         ObjectPart unchanged;
         unchanged.etag = known;
         return unchanged;
       }
-      case 412: return replaced(key);
       case 416: return part_after_end(key, http, etag);
       case 200:
       case 206: break;
@@ -179,13 +172,27 @@ class RealClient final : public ObjectClient {
     if (range && !sent && (range->offset != 0 || (range->is_at_end && http.body.size() > range->size)))
       return fail(EOPNOTSUPP, "{}: the server does not send parts of objects", name(key));
     part.total = sent ? sent->total : http.body.size();
-    part.etag = etag_of(http, part.total);
+    part.etag = dialect().version_of(http, part.total);
+    part.md5 = dialect().md5_of(http);
     if (!etag.empty() && !part.etag.empty() && unquoted(part.etag) != unquoted(etag)) return replaced(key);
     if (const time_t time = ::curl_getdate(std::string(http.header("last-modified")).c_str(), nullptr); time > 0)
       part.modified = time;
     part.bytes = std::move(http.body);
     if (range && part.bytes.size() > range->size) part.bytes.truncate(range->size);
     return part;
+  }
+
+  /// The last `size` bytes, from a server that must be told where they begin.
+  Result<std::optional<ObjectPart>> get_end(const std::string& key, uint64_t size, const std::string& etag,
+                                            const std::string& known) {
+    for (int attempt = 1;; ++attempt) {
+      CODECFS_ASSIGN(auto first, get_part(key, ObjectRange{0, 1}, 1, etag, known));
+      if (!first || first->bytes.size() == 0) return first;
+      const uint64_t bytes = std::min(size, first->total);
+      auto end = get_part(key, ObjectRange{first->total - bytes, bytes}, bytes, first->etag, {});
+      const bool was_replaced = !end && end.error().code == ESTALE;
+      if (!was_replaced || !etag.empty() || attempt == kEndAttempts) return end;
+    }
   }
 
   Result<> confirm_absence(const std::string& key, int status) {
@@ -209,7 +216,7 @@ class RealClient final : public ObjectClient {
     auto now = get(key, ObjectRange{0, 1}, 1, {});
     if (!now && is_repeated) return pass_on(now);
     if (!now || !*now) return std::nullopt;
-    if (unquoted((*now)->etag) == md5_hex(content)) return std::move((*now)->etag);
+    if ((*now)->md5 == md5_hex(content)) return std::move((*now)->etag);
     // The ETag of an encrypted object is another one.
     if (!is_repeated || content.empty() || (*now)->total != content.size()) return std::nullopt;
     CODECFS_ASSIGN(auto whole, get(key, ObjectRange{0, content.size()}, content.size(), {}));
@@ -230,12 +237,12 @@ class RealClient final : public ObjectClient {
                   "each other's changes: only whole chunks can be written",
                   name(""));
     };
-    const std::string other = "\"" + md5_hex(std::as_bytes(std::span("another object"))) + "\"";
+    const std::string other = dialect().etag_of_none();
     CODECFS_ASSIGN(std::string etag, try_put("first", {.is_new = true, .etag = {}}));
     CODECFS_TRY(refused(try_put("second", {.is_new = true, .etag = {}}), EEXIST));
     CODECFS_TRY(refused(try_put("third", {.is_new = false, .etag = other}), ESTALE));
     auto matching = try_put("fourth", {.is_new = false, .etag = etag});
-    if (!matching && matching.error().code == ESTALE && unquoted(etag) != etag) {
+    if (!matching && matching.error().code == ESTALE && dialect().may_want_unquoted_etags() && unquoted(etag) != etag) {
       // Ceph 16
       unquoted_in_put_ = true;
       CODECFS_TRY(refused(try_put("third", {.is_new = false, .etag = other}), ESTALE));
@@ -247,6 +254,7 @@ class RealClient final : public ObjectClient {
                 name(""));
   }
 
+  [[nodiscard]] const Dialect& dialect() const { return requests_->dialect(); }
   [[nodiscard]] std::string name(const std::string& key) const { return requests_->name_of(key); }
   [[nodiscard]] std::unexpected<Error> replaced(const std::string& key) const {
     return fail(ESTALE, "{}: the object was replaced since it was opened", name(key));
@@ -256,9 +264,10 @@ class RealClient final : public ObjectClient {
   Result<ObjectResponse> get_if_match(ObjectRequest& request, const std::string& etag) {
     if (!is_strong_etag(etag)) return requests_->send(request);
     const size_t at = request.headers.size();
-    request.headers.push_back({"If-Match", unquoted_ ? std::string(unquoted(etag)) : etag});
+    request.headers.push_back(dialect().header_of(Condition::is_same, unquoted_ ? std::string(unquoted(etag)) : etag));
     CODECFS_ASSIGN(ObjectResponse response, requests_->send(request));
-    if (response.http.status != 412 || unquoted_ || unquoted(etag) == etag) return response;
+    if (!response.is_unmet || unquoted_ || !dialect().may_want_unquoted_etags() || unquoted(etag) == etag)
+      return response;
     request.headers[at].value = unquoted(etag);
     CODECFS_ASSIGN(ObjectResponse second, requests_->send(request));
     if (second.http.status < 300) unquoted_ = true;
@@ -271,7 +280,7 @@ class RealClient final : public ObjectClient {
     ObjectPart part;
     if (text.starts_with("bytes */")) text.remove_prefix(8);
     if (!read_number(text, part.total)) part.total = 0;
-    part.etag = response.header("etag");
+    part.etag = dialect().etag_of(response);
     if (!etag.empty() && !part.etag.empty() && unquoted(part.etag) != unquoted(etag)) return replaced(key);
     return part;
   }

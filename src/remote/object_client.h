@@ -34,14 +34,17 @@ enum class Addressing {
 };
 
 struct ObjectOptions {
-  std::string endpoint;   // "https://host[:port]"; empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS
+  std::string endpoint;   // "https://host[:port]"; empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS.
+                          // Of Azure also with a path; empty: see find_azure_account()
   std::string region;     // empty: AWS_REGION, AWS_DEFAULT_REGION, the profile, else us-east-1, or what the server says
   std::string profile;    // empty: AWS_PROFILE, else "default"
   std::string ca_file{};  // PEM: certificates of authorities that https trusts; empty: see ObjectEndpoint::ca_file()
-  std::string token_file{};      // of a server that wants a login: WebLogin
-  std::string header_file{};     // the same
-  std::string credential_url{};  // that answers with keys of s3://: url_credentials(); empty: as AWS's own programs
-  bool anonymous = false;        // s3:// without credentials; see is_anonymous()
+  std::string account{};  // of Azure; empty: see find_azure_account()
+  std::string token_file{};          // of a server that wants a login: WebLogin
+  std::string header_file{};         // the same
+  std::string credential_url{};      // that answers with keys of s3://: url_credentials(); empty: as AWS's own programs
+  std::string credential_process{};  // a command that prints keys, a token or a signature
+  bool anonymous = false;            // without credentials; see is_anonymous()
   Addressing addressing = Addressing::unset;
   bool requester_pays = false;
   bool absent_403 =
@@ -53,13 +56,14 @@ struct ObjectOptions {
   std::shared_ptr<RequestStatistics> statistics{};  // in which the client counts; null: in its own
 };
 
-/// Whether no credentials are used: as the options or, without a profile in them, AWS_NO_SIGN_REQUEST says.
-bool is_anonymous(const ObjectOptions& options);
+/// Whether no credentials are used: as the options or, for s3:// without a profile in them, AWS_NO_SIGN_REQUEST says.
+bool is_anonymous(const ObjectUrl& url, const ObjectOptions& options);
 
 /// A whole object or a part of it.
 struct ObjectPart {
   Buffer bytes;
   std::string etag;      // as the server writes it; empty if it has none
+  std::string md5{};     // of the whole object, in hexadecimal digits; another text if the server does not tell it
   uint64_t total = 0;    // size of the object
   int64_t modified = 0;  // Unix time; 0 if unknown
 };

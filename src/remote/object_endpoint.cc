@@ -27,9 +27,11 @@ Result<std::string> setting(const std::string& option, std::initializer_list<con
   return value.value_or("");
 }
 
+}  // namespace
+
 Result<std::string> find_ca_file(const ObjectUrl& url, const ObjectOptions& options) {
   std::string found = options.ca_file;
-  if (url.is_s3) {
+  if (url.scheme == Scheme::s3) {
     CODECFS_ASSIGN(found, setting(options.ca_file, {"AWS_CA_BUNDLE"}, options.profile, "ca_bundle"));
   }
   for (const char* const variable : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"})
@@ -65,8 +67,10 @@ bool can_be_host(std::string_view bucket, bool allows_dots) {
 
 }  // namespace
 
-bool is_anonymous(const ObjectOptions& options) {
-  if (options.anonymous || !options.profile.empty() || !options.credential_url.empty()) return options.anonymous;
+bool is_anonymous(const ObjectUrl& url, const ObjectOptions& options) {
+  const bool has_place =
+      !options.profile.empty() || !options.credential_url.empty() || !options.credential_process.empty();
+  if (options.anonymous || has_place || url.scheme != Scheme::s3) return options.anonymous;
   std::string value = variable_of("AWS_NO_SIGN_REQUEST");
   std::ranges::transform(value, value.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
@@ -82,8 +86,7 @@ bool is_region(std::string_view text) {
 Result<ObjectEndpoint> ObjectEndpoint::find(const ObjectUrl& url, const ObjectOptions& options) {
   ObjectEndpoint found;
   found.url_ = url;
-  CODECFS_ASSIGN(found.ca_file_, find_ca_file(url, options));
-  if (!url.is_s3) {
+  if (url.scheme != Scheme::s3) {
     found.endpoint_ = url.base;
     return found;
   }
@@ -119,7 +122,8 @@ Result<ObjectEndpoint> ObjectEndpoint::find(const ObjectUrl& url, const ObjectOp
 
 std::string ObjectEndpoint::url_of(const std::string& key,
                                    const std::vector<std::pair<std::string, std::string>>& query) const {
-  if (!url_.is_s3) return fmt::format("{}/{}{}{}", endpoint_, key, url_.query.empty() ? "" : "?", url_.query);
+  if (url_.scheme != Scheme::s3)
+    return fmt::format("{}/{}{}{}", endpoint_, key, url_.query.empty() ? "" : "?", url_.query);
   const char* const suffix = region_.starts_with("cn-") ? ".cn" : "";
   const char* const service = access_point_ ? "s3-accesspoint" : "s3";
   const std::string endpoint =
@@ -143,7 +147,7 @@ std::string ObjectEndpoint::url_of(const std::string& key,
 }
 
 std::string ObjectEndpoint::name_of(const std::string& key) const {
-  return url_.is_s3 ? fmt::format("s3://{}/{}", url_.bucket, key) : fmt::format("{}/{}", endpoint_, key);
+  return url_.scheme == Scheme::s3 ? fmt::format("s3://{}/{}", url_.bucket, key) : fmt::format("{}/{}", endpoint_, key);
 }
 
 }  // namespace codecfs::remote

@@ -17,6 +17,11 @@ namespace codecfs::remote {
 /// Whether a text can be the name of a region, and so be a part of a host's name.
 bool is_region(std::string_view text);
 
+/// The certificates of authorities to trust, as AWS's and curl's own programs find them: the option, AWS_CA_BUNDLE and
+/// the profile's ca_bundle (for s3://), CURL_CA_BUNDLE, SSL_CERT_FILE. Empty: those of the system. Errors of
+/// profile_setting().
+Result<std::string> find_ca_file(const ObjectUrl& url, const ObjectOptions& options);
+
 class ObjectEndpoint {
  public:
   /// EINVAL for an endpoint that is no URL, or cannot have access points below it; errors of profile_setting().
@@ -25,12 +30,8 @@ class ObjectEndpoint {
   /// The URL of a key, "" for the bucket. `query`: names and values as they are.
   [[nodiscard]] std::string url_of(const std::string& key,
                                    const std::vector<std::pair<std::string, std::string>>& query) const;
-  [[nodiscard]] bool is_s3() const { return url_.is_s3; }
   /// For signatures. Empty for plain HTTP.
   [[nodiscard]] const std::string& region() const { return region_; }
-  /// The certificates of authorities to trust, as AWS's and curl's own programs find them: the option, AWS_CA_BUNDLE
-  /// and the profile's ca_bundle (for s3://), CURL_CA_BUNDLE, SSL_CERT_FILE. Empty: those of the system.
-  [[nodiscard]] const std::string& ca_file() const { return ca_file_; }
   /// The bucket is in this region.
   void move_to(const std::string& region) { region_ = region; }
   /// "s3://bucket/key", "https://host/key", for messages.
@@ -42,7 +43,6 @@ class ObjectEndpoint {
   ObjectUrl url_;
   std::string endpoint_;  // "https://host[:port]"; empty for AWS's of the region
   std::string region_;
-  std::string ca_file_;
   std::optional<AccessPoint> access_point_;
   bool path_style_ = false;
 };

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <ctime>
 
+#include "remote/encodings.h"
 #include "remote/xml.h"
 
 namespace codecfs::remote {
@@ -12,26 +13,11 @@ namespace {
 constexpr size_t kMaxMessage = 200;  // bytes
 constexpr size_t kMaxKey = 1024;     // bytes
 
-int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /// Decodes encoding-type=url, which encodes as in forms.
 std::string url_decoded(std::string_view text) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const int high = text[i] == '%' && i + 2 < text.size() ? digit_of(text[i + 1]) : -1;
-    const int low = high < 0 ? -1 : digit_of(text[i + 2]);
-    if (low >= 0) {
-      decoded += static_cast<char>(high * 16 + low);
-      i += 2;
-    } else {
-      decoded += text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return decoded;
+  std::string spaced(text);
+  std::ranges::replace(spaced, '+', ' ');
+  return percent_decoded(spaced);
 }
 
 /// "2009-10-12T17:50:30.000Z"; 0 if it is no time.
@@ -42,7 +28,14 @@ int64_t time_of(std::string_view text) {
 
 }  // namespace
 
-Result<ObjectList> parse_object_list(std::string_view xml, std::string_view prefix) {
+std::string with_generation(std::string_view etag, std::string_view generation) {
+  std::string version(etag);
+  if (!version.empty() && !version.starts_with('"')) version = "\"" + version + "\"";
+  if (!generation.empty()) version.append("#").append(generation);
+  return version;
+}
+
+Result<ObjectList> parse_object_list(std::string_view xml, std::string_view prefix, bool has_generations) {
   const auto root = parse_xml(xml);
   if (!root) return fail(EIO, "the list of objects: {}", root.error().reason);
   if (root->name != "ListBucketResult") return fail(EIO, "the list of objects is a {}", root->name.substr(0, 40));
@@ -58,6 +51,7 @@ Result<ObjectList> parse_object_list(std::string_view xml, std::string_view pref
       if (error != std::errc() || end != size.data() + size.size())
         return fail(EIO, "the list of objects: \"{}\" is no size", size.substr(0, 40));
       object.etag = child.child_text("ETag");
+      if (has_generations) object.etag = with_generation(object.etag, child.child_text("Generation"));
       object.modified = time_of(child.child_text("LastModified"));
       if (!object.key.starts_with(prefix)) return fail(EIO, "the list of objects has others than were asked for");
       if (object.key.size() > kMaxKey) return fail(EIO, "the list of objects has a key of {} bytes", object.key.size());

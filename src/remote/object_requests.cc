@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/terminal_text.h"
 #include "remote/credential_places.h"
-#include "remote/signature.h"
+#include "remote/object_endpoint.h"
 
 namespace codecfs::remote {
 namespace {
@@ -19,22 +19,6 @@ using std::chrono::milliseconds;
 
 constexpr unsigned kFirstContact = 4;  // attempts while the host has never answered: its name may be wrong
 constexpr std::chrono::seconds kLaterStall{30};
-
-bool is_answer(int status) {
-  return (status >= 200 && status < 300) || status == 304 || status == 412 || status == 416;
-}
-
-/// Whether the keys of the request are the reason, so that others may succeed. Not AccessDenied: other keys of the same
-/// place have the same permissions.
-bool is_refusal_of_keys(const ObjectError& error) {
-  return error.code == "ExpiredToken" || error.code == "InvalidToken" || error.code == "TokenRefreshRequired" ||
-         error.code == "InvalidAccessKeyId" || error.code == "XAdminUserNotFound";
-}
-
-bool is_transient(int status, const ObjectError& error) {
-  return status == 408 || status == 409 || status == 429 || status >= 500 || error.code == "RequestTimeout" ||
-         error.code == "SlowDown";
-}
 
 bool is_transient(int code) {
   return code == ETIMEDOUT || code == ECONNREFUSED || code == ECONNRESET || code == EHOSTUNREACH;
@@ -54,20 +38,11 @@ std::string id_of(const HttpResponse& response) {
   return {};
 }
 
-bool is_list(const ObjectRequest& request) {
-  return !request.query.empty() && request.query.front().first == "list-type";
-}
-
 RequestStatistics::Counter& counter_of(RequestStatistics& statistics, const ObjectRequest& request) {
-  if (request.method == "GET") return is_list(request) ? statistics.lists : statistics.gets;
+  if (request.method == "GET") return request.listed ? statistics.lists : statistics.gets;
   if (request.method == "HEAD") return statistics.heads;
   if (request.method == "PUT") return statistics.puts;
   return request.method == "DELETE" ? statistics.deletes : statistics.others;
-}
-
-std::string_view value_of(const std::vector<std::pair<std::string, std::string>>& query, std::string_view name) {
-  const auto found = std::ranges::find(query, name, [](const auto& pair) { return std::string_view(pair.first); });
-  return found == query.end() ? std::string_view() : std::string_view(found->second);
 }
 
 /// The beginning of the text of a page, without its tags.
@@ -108,46 +83,38 @@ struct ObjectRequests::Attempt {
 };
 
 Result<std::unique_ptr<ObjectRequests>> ObjectRequests::make(const ObjectUrl& url, const ObjectOptions& options) {
-  CODECFS_ASSIGN(ObjectEndpoint endpoint, ObjectEndpoint::find(url, options));
+  CODECFS_ASSIGN(auto dialect, make_dialect(url, options));
+  CODECFS_ASSIGN(std::string ca_file, find_ca_file(url, options));
   // A web server may redirect each request to another host.
-  CODECFS_ASSIGN(auto http, HttpClient::start(options.connections, endpoint.ca_file(), url.is_s3 ? 1 : 2));
+  CODECFS_ASSIGN(auto http, HttpClient::start(options.connections, std::move(ca_file), url.is_bucket() ? 1 : 2));
   std::unique_ptr<WebLogin> login;
-  if (!url.is_s3 || !options.credential_url.empty()) {
-    if (url.is_s3) CODECFS_TRY(check_credential_url(options.credential_url));
-    CODECFS_ASSIGN(login, WebLogin::make(url.is_s3 ? options.credential_url : url.base,
+  if (!options.credential_url.empty()) {
+    if (url.is_bucket() && url.scheme != Scheme::s3)
+      return fail(EINVAL, "-o credential_url= is for s3://; -o credential_process= serves all object stores");
+    if (!options.credential_process.empty())
+      return fail(EINVAL, "-o credential_url= and credential_process= are two places of the same keys");
+  }
+  if (!url.is_bucket() || !options.credential_url.empty()) {
+    if (url.is_bucket()) CODECFS_TRY(check_credential_url(options.credential_url));
+    CODECFS_ASSIGN(login, WebLogin::make(url.is_bucket() ? options.credential_url : url.base,
                                          {.token_file = options.token_file, .header_file = options.header_file}));
   }
   return std::unique_ptr<ObjectRequests>(
-      new ObjectRequests(std::move(endpoint), options, std::move(http), std::move(login)));
+      new ObjectRequests(std::move(dialect), options, std::move(http), std::move(login)));
 }
 
-ObjectRequests::ObjectRequests(ObjectEndpoint endpoint, const ObjectOptions& options, std::unique_ptr<HttpClient> http,
-                               std::unique_ptr<WebLogin> login)
-    : is_s3_(endpoint.is_s3()),
-      options_(options),
+ObjectRequests::ObjectRequests(std::unique_ptr<Dialect> dialect, const ObjectOptions& options,
+                               std::unique_ptr<HttpClient> http, std::unique_ptr<WebLogin> login)
+    : options_(options),
+      dialect_(std::move(dialect)),
       http_(std::move(http)),
       login_(std::move(login)),
+      credentials_(login_ != nullptr && dialect_->is_bucket() && !options.anonymous
+                       ? make_url_credential_provider(*http_, *login_, options.credential_url)
+                       : dialect_->find_credentials(*http_)),
       retries_(options.retry_time),
       limit_(options.connections),
-      endpoint_(std::move(endpoint)),
-      statistics_(options.statistics ? options.statistics : std::make_shared<RequestStatistics>()) {
-  if (is_s3_ && !is_anonymous(options)) {
-    const LockGuard lock(mutex_);
-    credentials_ = options.credential_url.empty()
-                       ? make_credential_provider(*http_, {options.profile, endpoint_.region()})
-                       : make_url_credential_provider(*http_, *login_, options.credential_url);
-  }
-}
-
-std::string ObjectRequests::name_of(const std::string& key) const {
-  const LockGuard lock(mutex_);
-  return endpoint_.name_of(key);
-}
-
-std::string ObjectRequests::identity_of(const std::string& key) const {
-  const LockGuard lock(mutex_);
-  return endpoint_.identity_of(key);
-}
+      statistics_(options.statistics ? options.statistics : std::make_shared<RequestStatistics>()) {}
 
 Result<HttpRequest> ObjectRequests::prepare(const ObjectRequest& request, Attempt& attempt) {
   HttpRequest http{
@@ -155,18 +122,11 @@ Result<HttpRequest> ObjectRequests::prepare(const ObjectRequest& request, Attemp
   // Error texts come in the body too.
   http.max_body = std::max<uint64_t>(http.max_body, 64 << 10);
   if (attempt.failures > 0) http.stall_time = kLaterStall;
-  std::string region;
-  {
-    const LockGuard lock(mutex_);
-    http.url = endpoint_.url_of(request.key, request.query);
-    region = endpoint_.region();
-  }
-  if (options_.requester_pays) http.headers.push_back({"x-amz-request-payer", "requester"});
   if (credentials_ != nullptr) {
     CODECFS_ASSIGN(attempt.credentials, credentials_->get());
-    sign(http, attempt.credentials, {region},
-         std::chrono::system_clock::now() + std::chrono::seconds(clock_offset_.load()));
   }
+  dialect_->address(http, request.key, request.query, credentials_ != nullptr ? &attempt.credentials : nullptr,
+                    std::chrono::system_clock::now() + std::chrono::seconds(clock_offset_.load()));
   return http;
 }
 
@@ -180,7 +140,8 @@ Result<HttpResponse> ObjectRequests::send_once(const ObjectRequest& request, Att
   if (attempt.failures > 0) ++statistics_->retries;
   statistics_->bytes_sent += request.body.size();
   statistics_->begin();
-  Result<HttpResponse> response = is_s3_ ? http_->perform(std::move(http)) : login_->perform(*http_, http);
+  Result<HttpResponse> response =
+      dialect_->is_bucket() ? http_->perform(std::move(http)) : login_->perform(*http_, http);
   const auto took = std::chrono::duration_cast<milliseconds>(RetryPolicy::Clock::now() - began);
   statistics_->end(took);
   if (response) statistics_->bytes_received += response->body.size();
@@ -200,8 +161,8 @@ Result<HttpResponse> ObjectRequests::send_once(const ObjectRequest& request, Att
 void ObjectRequests::log_request(const ObjectRequest& request, const std::string& host,
                                  const Result<HttpResponse>& response, milliseconds took) const {
   if (!log::is_logged(log::Level::debug)) return;
-  std::string text = is_list(request) ? "LIST " + name_of(std::string(value_of(request.query, "prefix")))
-                                      : fmt::format("{} {}", request.method, name_of(request.key));
+  std::string text =
+      request.listed ? "LIST " + name_of(*request.listed) : fmt::format("{} {}", request.method, name_of(request.key));
   for (const HttpHeader& header : request.headers)
     if (header.name == "Range") text += " " + header.value;
   text += fmt::format(" at {}: ", host);
@@ -215,22 +176,13 @@ void ObjectRequests::log_request(const ObjectRequest& request, const std::string
 }
 
 /// Whether the same request can succeed now, because of what the server says.
-Result<bool> ObjectRequests::learn_from(const HttpResponse& response, const ObjectError& error, Attempt& attempt) {
-  const bool is_elsewhere = response.status == 301 || response.status == 307 ||
-                            error.code == "AuthorizationHeaderMalformed" ||
-                            error.code == "IllegalLocationConstraintException";
-  if (is_s3_ && is_elsewhere && attempt.moves++ < 2) {
-    std::string region(response.header("x-amz-bucket-region"));
-    if (region.empty()) region = error.region;
-    const LockGuard lock(mutex_);
-    if (is_region(region) && region != endpoint_.region()) {
-      log::info("{}: is in region {}, not {}; -o region={} saves a request", endpoint_.name_of(""), region,
-                endpoint_.region(), region);
-      endpoint_.move_to(region);
-      return true;
-    }
+Result<bool> ObjectRequests::learn_from(const HttpResponse& response, const ObjectError& error, Meaning meaning,
+                                        Attempt& attempt) {
+  if (attempt.moves < 2 && dialect_->follows_move(response, error)) {
+    ++attempt.moves;
+    return true;
   }
-  if (error.code == "RequestTimeTooSkewed" && !attempt.has_new_clock) {
+  if (meaning == Meaning::other_clock && !attempt.has_new_clock) {
     attempt.has_new_clock = true;
     const time_t there = ::curl_getdate(std::string(response.header("date")).c_str(), nullptr);
     if (there != -1) {
@@ -239,7 +191,7 @@ Result<bool> ObjectRequests::learn_from(const HttpResponse& response, const Obje
       return true;
     }
   }
-  if (is_refusal_of_keys(error) && credentials_ != nullptr && !attempt.has_new_keys) {
+  if (meaning == Meaning::keys_refused && credentials_ != nullptr && !attempt.has_new_keys) {
     attempt.has_new_keys = true;
     credentials_->refused(attempt.credentials);
     CODECFS_ASSIGN(const Credentials others, credentials_->get());
@@ -249,38 +201,36 @@ Result<bool> ObjectRequests::learn_from(const HttpResponse& response, const Obje
   return false;
 }
 
-/// In S3, only NoSuchKey means that: gateways answer 404 for a key that they do not know, a backend that they do not
-/// reach, and a missing bucket.
-bool ObjectRequests::says_absent(const ObjectRequest& request, const HttpResponse& response,
-                                 const ObjectError& error) const {
-  if (request.key.empty()) return false;
-  const bool is_forbidden = response.status == 403 && (!is_s3_ || error.code == "AccessDenied");
-  if (options_.absent_403 && is_forbidden && request.method == "GET") return true;
-  if (is_s3_) return response.status == 404 && error.code == "NoSuchKey";
-  return response.status == 404 || response.status == 410;
+Meaning ObjectRequests::meaning_of(const ObjectRequest& request, const HttpResponse& response,
+                                   const ObjectError& error) const {
+  const Meaning meaning = dialect_->meaning_of(request.key, response, error);
+  const bool may_be_absent = options_.absent_403 && request.method == "GET" && !request.key.empty();
+  return meaning == Meaning::forbidden && may_be_absent ? Meaning::absent : meaning;
 }
 
 /// Why a response that is no answer is none.
-Error ObjectRequests::refusal(const HttpResponse& response, const ObjectError& error) const {
+Error ObjectRequests::refusal(const HttpResponse& response, const ObjectError& error, Meaning meaning) const {
   Error refused{EIO, description(response, error)};
   const int status = response.status;
   // A page of a web server may repeat the URL with its query.
-  if (error.code.empty() && is_s3_) {
+  if (error.code.empty() && dialect_->is_bucket()) {
     const std::string said = excerpt({reinterpret_cast<const char*>(response.body.data()), response.body.size()});
     if (!said.empty()) refused.reason += fmt::format(": \"{}\"", said);
   }
   if (!response.advice.empty()) refused.reason += "; " + response.advice;
   if (status == 401 || status == 403 || status == 400) {
     refused.code = EACCES;
-    if (status == 400 && error.code != "ExpiredToken" && error.code != "InvalidToken") refused.code = EIO;
-    if (credentials_ == nullptr && is_s3_) refused.reason += "; without -o anon the request would be signed";
+    if (status == 400) refused.code = EIO;
   }
-  if (is_refusal_of_keys(error)) refused.code = EACCES;
+  if (meaning == Meaning::keys_refused || meaning == Meaning::forbidden) refused.code = EACCES;
+  const bool may_need_keys = refused.code == EACCES || status == 400;
+  if (may_need_keys && credentials_ == nullptr && dialect_->is_bucket())
+    refused.reason += "; without -o anon the request would be signed";
   if (status == 405 || status == 501) refused.code = EOPNOTSUPP;
-  if (error.code == "NoSuchBucket") {
+  if (meaning == Meaning::no_bucket) {
     refused.reason = "there is no such bucket: " + refused.reason;
-  } else if (status == 404 || status == 410) {
-    refused.reason += "; only NoSuchKey would say that the object does not exist";
+  } else if ((status == 404 || status == 410) && !dialect_->absent_code().empty()) {
+    refused.reason += fmt::format("; only {} would say that the object does not exist", dialect_->absent_code());
   }
   return refused;
 }
@@ -310,26 +260,25 @@ Result<ObjectResponse> ObjectRequests::send(const ObjectRequest& request) {
     } else {
       was_answered_ = true;
       const int status = response->status;
-      const ObjectError error =
-          status >= 300
-              ? parse_object_error({reinterpret_cast<const char*>(response->body.data()), response->body.size()})
-              : ObjectError();
-      const bool is_absent = says_absent(request, *response, error);
-      if (!is_s3_ && is_page(*response)) {
+      const ObjectError error = status >= 300 ? dialect_->error_of(*response) : ObjectError();
+      const Meaning meaning = meaning_of(request, *response, error);
+      const bool is_absent = meaning == Meaning::absent;
+      const bool is_unmet = meaning == Meaning::unmet;
+      if (!dialect_->is_bucket() && is_page(*response)) {
         failure = {EACCES, "the answer is a page of HTML and no data, perhaps that of a login or an error"};
         if (!response->advice.empty()) failure.reason += "; " + response->advice;
-      } else if (is_absent || is_answer(status)) {
+      } else if (meaning == Meaning::answer || is_absent || is_unmet) {
         const auto checked = status < 300 && request.check ? request.check(*response) : Result<>();
         if (checked) {
-          return ObjectResponse{std::move(*response), error, attempt.failures > 0, is_absent};
+          return ObjectResponse{std::move(*response), error, attempt.failures > 0, is_absent, is_unmet};
         }
         failure = checked.error();
         goes_on = true;
       } else {
-        CODECFS_ASSIGN(const bool can_succeed, learn_from(*response, error, attempt));
+        CODECFS_ASSIGN(const bool can_succeed, learn_from(*response, error, meaning, attempt));
         if (can_succeed) continue;
-        failure = refusal(*response, error);
-        goes_on = is_transient(status, error) && failure.code != EOPNOTSUPP;
+        failure = refusal(*response, error, meaning);
+        goes_on = meaning == Meaning::busy && failure.code != EOPNOTSUPP;
         asked = asked_wait(*response);
       }
     }

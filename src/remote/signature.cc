@@ -186,6 +186,11 @@ void sign(HttpRequest& request, const Credentials& credentials, const SigningSco
 
 std::string sha256_hex(Bytes bytes) { return digest_hex(bytes, EVP_sha256()); }
 
+std::string hmac_sha256(std::string_view key, std::string_view text) {
+  const Sha256 digest = hmac({reinterpret_cast<const unsigned char*>(key.data()), key.size()}, text);
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
 std::string md5_hex(Bytes bytes) {
   // "-fips": also where only approved digests are used by default. It checks transfers, it protects nothing.
   static const EVP_MD* const md5 = EVP_MD_fetch(nullptr, "MD5", "-fips");

@@ -27,5 +27,7 @@ void sign(HttpRequest& request, const Credentials& credentials, const SigningSco
 /// In lower case hexadecimal digits.
 std::string sha256_hex(Bytes bytes);
 std::string md5_hex(Bytes bytes);
+/// The 32 bytes themselves.
+std::string hmac_sha256(std::string_view key, std::string_view text);
 
 }  // namespace codecfs::remote

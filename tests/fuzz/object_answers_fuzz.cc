@@ -9,8 +9,11 @@
 #include "backends/zarr/store/object_texts.h"
 #include "remote/access_point.h"
 #include "remote/aws_profile.h"
+#include "remote/azure_account.h"
+#include "remote/azure_list.h"
 #include "remote/cookies.h"
 #include "remote/credential_answers.h"
+#include "remote/google_token.h"
 #include "remote/netrc.h"
 #include "remote/object_list.h"
 #include "remote/object_url.h"
@@ -107,9 +110,22 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (const auto list = remote::parse_object_list(text, "a/"))
         for (const auto& object : list->objects) require(object.key.starts_with("a/"), "a key of another prefix");
       break;
+    case 'a':
+      if (const auto list = remote::parse_azure_list(text, "a/"))
+        for (const auto& object : list->objects) require(object.key.starts_with("a/"), "a blob of another prefix");
+      break;
+    case 'g':
+      if (const auto found = remote::parse_google_token(text, "place"))
+        require(!found->session_token.contains('\n') && !found->session_token.contains(' '), "a token of one word");
+      break;
+    case 's':
+      if (const auto found = remote::parse_azure_process(text, "place"))
+        require(!found->session_token.contains('\n') && !found->session_token.contains(' '),
+                "a signature or a token of one word");
+      break;
     case 'e': require(remote::parse_object_error(text).message.size() <= 200, "a message of bounded size"); break;
     case 'u':
-      if (const auto url = remote::parse_object_url(text); url && !url->is_s3)
+      if (const auto url = remote::parse_object_url(text); url && url->scheme == remote::Scheme::http)
         require(!remote::shown_url(text).contains('?'), "a query is shown");
       break;
     case '2': read_store(".zmetadata", text); break;

@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("CODECFS_OBJECT_STORES", pathlib.Path.home() / ".cache/codecfs-object-stores"))
 CEPH_PROGRAMS = ("ceph-mon", "ceph-mgr", "ceph-osd", "radosgw", "radosgw-admin", "ceph-authtool", "monmaptool")
 START_SECONDS = {"ceph": 300}
-NAMES = ("fake", "versitygw", "minio", "moto", "ceph")
+NAMES = ("fake", "versitygw", "minio", "moto", "ceph")  # of S3; there are also "azurite" and "fake-gcs-server"
 
 
 class NotHere(RuntimeError):
@@ -44,7 +44,7 @@ class Server:
 
 
 def program(name):
-    found = shutil.which(name, path=os.pathsep.join([str(CACHE / "bin"), str(CACHE / "venv/bin"), os.environ.get("PATH", ""),
+    found = shutil.which(name, path=os.pathsep.join([str(CACHE / "bin"), str(CACHE / "venv/bin"), str(CACHE / "azurite/node_modules/.bin"), os.environ.get("PATH", ""),
                                                      str(pathlib.Path.home() / "go/bin"), "/usr/sbin", "/sbin"]))
     if found is None:
         raise NotHere(f"{name} is neither in {CACHE} nor in PATH: scripts/object-store-servers installs it")
@@ -70,6 +70,10 @@ def command_of(name, folder, port, other_port):
             {"MINIO_ROOT_USER": "testkey", "MINIO_ROOT_PASSWORD": "testsecret", "MINIO_UPDATE": "off", "HOME": str(folder)}
     if name == "moto":
         return [program("moto_server"), "-H", "127.0.0.1", "-p", port], {}
+    if name == "azurite":
+        return [program("azurite-blob"), "--blobHost", "127.0.0.1", "--blobPort", port, "--location", data, "--silent", "--disableTelemetry"], {}
+    if name == "fake-gcs-server":
+        return [program("fake-gcs-server"), "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-backend", "memory", "-public-host", f"127.0.0.1:{port}"], {}
     for needed in CEPH_PROGRAMS:
         if shutil.which(needed) is None:
             raise NotHere(f"there is no {needed}: scripts/object-store-servers --ceph installs Debian's packages")
@@ -128,17 +132,42 @@ def running(name):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def boto3_module():
-    """boto3 of this Python, or of the venv of scripts/object-store-servers."""
+def use_venv():
+    """Modules of the venv of scripts/object-store-servers can be imported, after those of this Python."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for folder in glob.glob(str(CACHE / f"venv/lib/{version}/site-packages")):
         if folder not in sys.path:
             sys.path.append(folder)
+
+
+def boto3_module():
+    """boto3 of this Python, or of that venv."""
+    use_venv()
     try:
         import boto3
     except ImportError:
         raise NotHere(f"no boto3, neither here nor in {CACHE}/venv: scripts/object-store-servers python installs it") from None
     return boto3
+
+
+def azure_blob_module():
+    """azure.storage.blob of this Python, or of that venv."""
+    use_venv()
+    try:
+        import azure.storage.blob
+    except ImportError:
+        raise NotHere(f"no azure-storage-blob, neither here nor in {CACHE}/venv: scripts/object-store-servers python installs it") from None
+    return azure.storage.blob
+
+
+def google_auth_module():
+    """google.auth.jwt of this Python, or of that venv."""
+    use_venv()
+    try:
+        import google.auth.jwt
+    except ImportError:
+        raise NotHere(f"no google-auth, neither here nor in {CACHE}/venv: scripts/object-store-servers python installs it") from None
+    return google.auth.jwt
 
 
 def boto3_client(server, service="s3", access_key="testkey", secret_key="testsecret", region="us-east-1", style="path", token=None):

@@ -17,7 +17,7 @@ SourceOpener::SourceOpener(SourceOptions options) : state_(std::make_shared<cons
 Result<std::unique_ptr<Source>> SourceOpener::open(const std::string& path, bool may_write) const {
   if (is_source_url(path)) return open_url(*this, path, may_write);
   if (path.contains("://") && ::access(path.c_str(), F_OK) != 0)
-    return fail(EINVAL, "{}: URLs begin with s3://, https:// or http://", path);
+    return fail(EINVAL, "{}: URLs begin with s3://, gs://, az://, abfss://, https:// or http://", path);
   // O_NONBLOCK, because opening a FIFO would wait for a writer.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return fail_errno(errno, "{}", path);

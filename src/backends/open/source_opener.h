@@ -77,7 +77,7 @@ class SourceOpener {
 /// The formats in which SourceOpener::create() makes sources.
 std::vector<std::string_view> formats_of_new_sources();
 
-/// Whether the name of a source is a URL (s3://, https://, http://).
+/// Whether the name of a source is a URL (s3://, gs://, az://, https://, ...).
 bool is_source_url(std::string_view path);
 /// The name of a source without what may be secret in a URL, for messages and the mount table.
 std::string shown_source(const std::string& path);

@@ -53,15 +53,18 @@ Result<std::unique_ptr<Source>> open_store(const SourceOpener& opener, std::shar
   return open_zarr_objects(std::move(client), key, name, std::move(unwritable));
 }
 
-/// Opens the object with the key itself. Null if there is none.
+/// Opens the object with the key itself. Null if there is none. `is_empty`: set if it is refused because it is empty.
 Result<std::unique_ptr<Source>> open_object(const SourceOpener& opener, std::shared_ptr<remote::ObjectClient> client,
-                                            const std::string& key, const std::string& name) {
+                                            const std::string& key, const std::string& name, bool* is_empty = nullptr) {
   if (key.empty() || key.ends_with('/')) return nullptr;
   auto opened = open_object_file(opener, std::move(client), key, name);
   if (!opened && opened.error().code == ENOENT) return nullptr;
   if (!opened) return pass_on(opened);
   const std::shared_ptr<remote::ObjectFile> object = *std::move(opened);
-  if (object->size() == 0) return fail(EINVAL, "{}: is empty", name);
+  if (object->size() == 0) {
+    if (is_empty != nullptr) *is_empty = true;
+    return fail(EINVAL, "{}: is empty", name);
+  }
   const Result<Look> look = look_at(*object);
   if (!look) return fail(look.error().code, "{}: {}", name, look.error().reason);
   const Format* const format = format_of(*look);
@@ -98,8 +101,9 @@ Result<std::unique_ptr<Source>> open_bucket_folder(const SourceOpener& opener,
 std::optional<Error> unwritable(const SourceOpener& opener, const remote::ObjectUrl& url, const std::string& name,
                                 bool may_write) {
   if (!may_write) return Error{EROFS, fmt::format("{}: was opened only to be read", name)};
-  if (!url.is_s3) return Error{EROFS, fmt::format("{}: a web server is only read; s3:// can be written", name)};
-  if (remote::is_anonymous(opener.state().options.objects))
+  if (!url.is_bucket())
+    return Error{EROFS, fmt::format("{}: a web server is only read; s3://, gs:// and az:// can be written", name)};
+  if (remote::is_anonymous(url, opener.state().options.objects))
     return Error{EROFS, fmt::format("{}: is only read without credentials (-o anon, AWS_NO_SIGN_REQUEST)", name)};
   return std::nullopt;
 }
@@ -126,15 +130,16 @@ Result<std::unique_ptr<Source>> open_url(const SourceOpener& opener, const std::
   }
   auto store = open_store(opener, client, url.key, name, unwritable(opener, url, name, may_write));
   if (store || store.error().code != EINVAL) return store;
-  if (!is_file_name) {
-    CODECFS_ASSIGN(auto object, open_object(opener, client, url.key, name));
-    if (object) return object;
-  }
-  if (url.is_s3 && !is_file_name) {
+  if (is_file_name) return no_such_object(name, store.error());
+  // An empty object may be the mark of a directory, as Azure has them.
+  bool is_empty = false;
+  auto object = open_object(opener, client, url.key, name, &is_empty);
+  if (object ? *object != nullptr : !is_empty) return object;
+  if (url.is_bucket()) {
     CODECFS_ASSIGN(auto folder, open_bucket_folder(opener, client, url.key, name));
     if (folder) return folder;
   }
-  return no_such_object(name, store.error());
+  return object ? no_such_object(name, store.error()) : std::move(object);
 }
 
 Result<> SourceOpener::copy_object(const std::string& text, const std::string& to,

@@ -48,6 +48,13 @@ def test_shows_what_a_mount_of_the_folder_shows(folder, mount, remote):
     assert files_of(remote("some/data/", "view=npy").path) == files_of(mount(folder, "ro", "view=npy").path)
 
 
+def test_an_empty_object_is_the_mark_of_a_directory(folder, mount, server, remote):
+    server.put(BUCKET, "some/data", b"")
+    server.put(BUCKET, "some/nothing", b"")
+    assert files_of(remote("some/data").path) == files_of(mount(folder, "ro").path)
+    assert "is empty" in codecfs_with(server, "info", f"s3://{BUCKET}/some/nothing").stderr
+
+
 def test_the_whole_bucket(folder, mount, remote):
     there = remote("")
     assert os.listdir(there.path) == ["some"]

@@ -388,6 +388,16 @@ def test_buckets_whose_readers_pay(store, server, remote):
     assert codecfs_with(server, "verify", "-O", "requester_pays", f"s3://{BUCKET}/{store.name}").returncode == 0
 
 
+def test_keys_of_a_program(store, server, tmp_path):
+    """Before those of the environment, which are wrong here."""
+    program = tmp_path / "keys"
+    program.write_text(json.dumps({"Version": 1, "AccessKeyId": "testkey", "SecretAccessKey": "testsecret"}))
+    words = ("verify", "-O", f"credential_process=cat '{program}'", f"s3://{BUCKET}/{store.name}")
+    assert codecfs_with(server, *words, env={"AWS_SECRET_ACCESS_KEY": "wrong"}).returncode == 0
+    program.write_text("no keys")
+    assert "does not print a JSON object" in codecfs_with(server, *words).stderr
+
+
 # --- plain HTTP
 
 

@@ -6,7 +6,7 @@ import ssl
 import threading
 import time
 
-from . import faults, files
+from . import azure, faults, files, gcs
 from .control import Control
 from .credentials import Credential, Credentials, Endpoints
 from .errors import S3Error, error_document
@@ -22,6 +22,8 @@ DEFAULTS = {
     "latency": 0.0, "bandwidth": 0.0,  # seconds before the first byte, bytes per second of each request; 0: no limit
     "clock_offset": 0.0,  # seconds that the server's clock is ahead
     "lifetime": 3600, "role": "test-role", "container_token": "", "web_identity_token": "web-identity-token", "external_id": "",
+    "public_access": True,  # of the account of Azure: containers may be public
+    "google_key": "", "metadata_flavor": "Google",  # the public key of a service account; what the metadata server says that it is
 }
 
 
@@ -37,7 +39,8 @@ class FakeServer:
         self.settings = dict(self.defaults)
         self.credentials, self.log, self.faults = Credentials(), Log(), Faults()
         self.credentials.add(Credential(access_key, secret_key))
-        self.s3, self.endpoints, self.control = S3(self), Endpoints(self), Control(self)
+        self.s3, self.azure, self.gcs = S3(self), azure.Azure(self), gcs.Gcs(self)
+        self.endpoints, self.control = Endpoints(self), Control(self)
         for folder in sorted(self.root.iterdir()) if self.root else ():
             if folder.is_dir():
                 self.s3.make_bucket(folder.name)
@@ -111,8 +114,8 @@ class FakeServer:
         if request.raw_path.startswith("/_control"):
             connection.send(self.control.answer(request), request.method == "HEAD", lambda: None, lambda count: None)
             return
-        operation, bucket, key, answer = self.route(request)
         request_id = f"{next(self.request_numbers):016X}"
+        operation, bucket, key, answer = self.route(request, request_id)
         entry = self.log.begin(request, operation, bucket, key)
 
         def sent(count):
@@ -126,8 +129,10 @@ class FakeServer:
                 response = self.performed(answer, request, request_id)
                 for rule in fired:
                     response = faults.change(rule, response, request_id)
-            response.headers += [("x-amz-request-id", request_id), ("x-amz-id-2", f"host-{request_id}"), ("Server", "fake-s3"),
-                                 ("Date", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(self.now())))]
+            ids = [("x-ms-request-id", request_id)] if operation in azure.OPERATIONS else \
+                [("x-guploader-uploadid", request_id)] if operation in gcs.OPERATIONS else \
+                [("x-amz-request-id", request_id), ("x-amz-id-2", f"host-{request_id}")]
+            response.headers += [*ids, ("Server", "fake-s3"), ("Date", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(self.now())))]
             response.delay += self.settings["latency"]
             response.pace = min(filter(None, (response.pace, self.settings["bandwidth"])), default=0.0)
             entry["status"] = response.status if response.end_after != -1 and response.raw is None else None
@@ -135,11 +140,15 @@ class FakeServer:
         finally:
             self.log.end(entry)
 
-    def route(self, request):
+    def route(self, request, request_id):
         """(operation, bucket, key, a function that gives the answer)."""
         name = self.endpoints.operation(request)
         if name:
             return name, "", "", lambda: self.endpoints.answer(request, name)
+        if found := self.azure.operation(request):
+            return *found, lambda: self.azure.answer(request, *found, request_id)
+        if found := self.gcs.operation(request):
+            return *found, lambda: self.gcs.answer(request, *found)
         place = files.split(request)
         if place:
             return "File", place[1], place[2], lambda: files.answer(request, self.s3)

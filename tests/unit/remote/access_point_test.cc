@@ -30,7 +30,7 @@ TEST(AccessPoint, TheArnOfAUrlEndsBeforeTheKey) {
     for (const std::string key : {"", "a", "a/b:c d/e.zarr"}) {
       const auto url = parse_object_url("s3://" + arn + "/" + key);
       ASSERT_TRUE(url) << url.error().reason;
-      EXPECT_TRUE(url->is_s3);
+      EXPECT_TRUE(url->scheme == Scheme::s3);
       EXPECT_EQ(url->bucket, arn);
       EXPECT_EQ(url->key, key);
     }

@@ -18,7 +18,7 @@ namespace {
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 std::unique_ptr<ObjectClient> client_of(const HttpServer& server) {
-  const ObjectUrl url{.is_s3 = true, .base = {}, .bucket = "bucket", .key = {}, .query = {}};
+  const ObjectUrl url{.scheme = Scheme::s3, .base = {}, .bucket = "bucket", .key = {}, .query = {}};
   ObjectOptions options;
   options.endpoint = server.url();
   options.region = "us-east-1";
@@ -147,7 +147,8 @@ struct WebServer {
     ObjectOptions options;
     options.retry_time = std::chrono::seconds(1);
     options.absent_403 = absent_403;
-    return ObjectClient::make({.is_s3 = false, .base = server.url(), .bucket = {}, .key = {}, .query = {}}, options)
+    return ObjectClient::make({.scheme = Scheme::http, .base = server.url(), .bucket = {}, .key = {}, .query = {}},
+                              options)
         .value();
   }
 };
@@ -205,7 +206,8 @@ TEST(ObjectClient, ForbiddenIsAbsentOnRequestWhileTheMetadataCanBeRead) {
   options.anonymous = true;
   options.absent_403 = true;
   const auto client =
-      ObjectClient::make({.is_s3 = true, .base = {}, .bucket = "bucket", .key = {}, .query = {}}, options).value();
+      ObjectClient::make({.scheme = Scheme::s3, .base = {}, .bucket = "bucket", .key = {}, .query = {}}, options)
+          .value();
   client->rely_on("meta", *client->get("meta", {}, 100).value());
   EXPECT_FALSE(client->get("a", {}, 10).value());
   EXPECT_EQ(client->list("", true, "").error().code, EACCES);
@@ -247,7 +249,7 @@ TEST(ObjectClient, GivesUpWithTheAnswer) {
 }
 
 TEST(ObjectClient, AHostThatNeverAnsweredIsGivenUpSoon) {
-  const ObjectUrl url{.is_s3 = false, .base = "http://127.0.0.1:1", .bucket = {}, .key = {}, .query = {}};
+  const ObjectUrl url{.scheme = Scheme::http, .base = "http://127.0.0.1:1", .bucket = {}, .key = {}, .query = {}};
   const auto client = ObjectClient::make(url, {}).value();
   EXPECT_EQ(client->get("k", {}, 10).error().code, EIO);
   EXPECT_EQ(client->statistics().requests(), 4U) << "not as many as to a host that did";
@@ -368,6 +370,176 @@ TEST(ObjectClient, FindsOutHowAServerHeedsConditions) {
     ASSERT_TRUE(second) << second.error().reason;
     EXPECT_EQ(client->put("k", {}, {.is_new = false, .etag = first}).error().code, ESTALE);
   }
+}
+
+std::unique_ptr<ObjectClient> azure_client_of(const HttpServer& server) {
+  ObjectOptions options;
+  options.endpoint = server.url();
+  options.account = "account";
+  options.anonymous = true;
+  options.retry_time = std::chrono::seconds(5);
+  return ObjectClient::make(parse_object_url("az://box/k").value(), options).value();
+}
+
+/// What each function of a client makes of an answer.
+std::vector<Result<>> outcomes(ObjectClient& client) {
+  const auto outcome = [](const auto& result) -> Result<> {
+    if (!result) return std::unexpected(result.error());
+    return {};
+  };
+  return {outcome(client.get("k", {}, 10)), outcome(client.get("k", ObjectRange{.offset = 0, .size = 3}, 3)),
+          outcome(client.list("k/", true, "")), outcome(client.put("k", {}, {})), client.remove("k")};
+}
+
+TEST(ObjectClient, OnlyBlobNotFoundIsAbsenceInAzure) {
+  struct Case {
+    int status;
+    const char* code;  // in the header
+    const char* body;
+    int error;
+  };
+  for (const Case& one : std::vector<Case>{{404, "", "<Error><Code>BlobNotFound</Code></Error>", EIO},
+                                           {404, "", "", EIO},
+                                           {404, "", "default backend - 404", EIO},
+                                           {404, "ResourceNotFound", "", EIO},
+                                           {404, "ContainerNotFound", "", EIO},
+                                           {404, "NoSuchKey", "", EIO},
+                                           {410, "BlobNotFound", "", EIO},
+                                           {409, "BlobArchived", "", EIO},
+                                           {409, "PublicAccessNotPermitted", "", EACCES},
+                                           {412, "LeaseIdMissing", "", EIO},
+                                           {401, "NoAuthenticationInformation", "", EACCES},
+                                           {403, "BlobNotFound", "", EACCES},
+                                           {403, "AuthenticationFailed", "", EACCES},
+                                           {403, "AuthorizationFailure", "", EACCES}}) {
+    HttpServer server(
+        [&](const ServedRequest&) { return http_answer(one.status, one.body, {{"x-ms-error-code", one.code}}); });
+    const auto client = azure_client_of(server);
+    for (const Result<>& result : outcomes(*client)) {
+      ASSERT_FALSE(result) << one.status << " " << one.code;
+      EXPECT_EQ(result.error().code, one.error) << one.status << " " << one.code << ": " << result.error().reason;
+    }
+    EXPECT_EQ(client->statistics().requests(), 5U) << "none is repeated";
+  }
+  HttpServer server([](const ServedRequest&) { return http_answer(404, "", {{"x-ms-error-code", "BlobNotFound"}}); });
+  const auto client = azure_client_of(server);
+  EXPECT_FALSE(client->get("k", {}, 10).value());
+  EXPECT_TRUE(client->remove("k"));
+  EXPECT_EQ(client->list("", true, "").error().code, EIO) << "a list is of the container";
+}
+
+TEST(ObjectClient, OnlyNoSuchKeyIsAbsenceInGoogleCloudStorage) {
+  const auto client_for = [](const HttpServer& server) {
+    ObjectOptions options;
+    options.endpoint = server.url();
+    options.anonymous = true;
+    return ObjectClient::make(parse_object_url("gs://bucket/k").value(), options).value();
+  };
+  struct Case {
+    int status;
+    const char* body;
+    int error;
+  };
+  for (const Case& one : std::vector<Case>{{404, "", EIO},
+                                           {404, "No such object: bucket/k", EIO},
+                                           {404, R"({"error": {"errors": [{"reason": "notFound"}]}})", EIO},
+                                           {404, "<Error><Code>NoSuchBucket</Code></Error>", EIO},
+                                           {404, "<Error><Code>NoSuchKey</Code>", EIO},
+                                           {410, "<Error><Code>NoSuchKey</Code></Error>", EIO},
+                                           {400, "<Error><Code>UserProjectMissing</Code></Error>", EIO},
+                                           {401, "<Error><Code>AuthenticationRequired</Code></Error>", EACCES},
+                                           {403, "<Error><Code>AccessDenied</Code></Error>", EACCES},
+                                           {403, "<Error><Code>NoSuchKey</Code></Error>", EACCES}}) {
+    HttpServer server([&](const ServedRequest&) { return http_answer(one.status, one.body); });
+    const auto client = client_for(server);
+    for (const Result<>& result : outcomes(*client)) {
+      ASSERT_FALSE(result) << one.status << " " << one.body;
+      EXPECT_EQ(result.error().code, one.error) << one.status << " " << one.body << ": " << result.error().reason;
+    }
+    EXPECT_EQ(client->statistics().requests(), 5U) << "none is repeated";
+  }
+  HttpServer server([](const ServedRequest&) { return http_answer(404, "<Error><Code>NoSuchKey</Code></Error>"); });
+  EXPECT_FALSE(client_for(server)->get("k", {}, 10).value());
+}
+
+// Azure has no ranges of the last bytes.
+TEST(ObjectClient, TheEndOfABlobIsReadInTwoRequests) {
+  std::vector<std::string> seen;
+  std::atomic<int> replaced = 0;
+  HttpServer server([&](const ServedRequest& request) {
+    seen.push_back(request.header("range") + " " + request.header("if-match"));
+    if (!request.header("if-match").empty() && replaced-- > 0)
+      return http_answer(412, "", {{"x-ms-error-code", "ConditionNotMet"}});
+    if (request.header("range") == "bytes=0-0")
+      return http_answer(206, "a", {{"ETag", "\"1\""}, {"Content-Range", "bytes 0-0/10"}});
+    return http_answer(206, "hij", {{"ETag", "\"1\""}, {"Content-Range", "bytes 7-9/10"}});
+  });
+  const auto client = azure_client_of(server);
+  const ObjectRange end{.offset = 0, .size = 3, .is_at_end = true};
+  const auto part = client->get("k", end, 3);
+  ASSERT_TRUE(part) << part.error().reason;
+  EXPECT_EQ(text_of(**part), "hij");
+  EXPECT_EQ((*part)->total, 10U);
+  EXPECT_EQ(seen, (std::vector<std::string>{"bytes=0-0 ", "bytes=7-9 \"1\""}));
+  replaced = 1;
+  EXPECT_EQ(text_of(*client->get("k", end, 3).value()), "hij") << "it was replaced between the two";
+  replaced = 100;
+  EXPECT_EQ(client->get("k", end, 3).error().code, ESTALE);
+}
+
+TEST(ObjectClient, ConditionsOfWritesToAzure) {
+  std::string answer;
+  std::string seen;
+  HttpServer server([&](const ServedRequest& request) {
+    if (request.method == "GET") return http_answer(404, "", {{"x-ms-error-code", "BlobNotFound"}});
+    seen = request.header("if-none-match") + "," + request.header("if-match") + " " + request.header("x-ms-blob-type");
+    return answer;
+  });
+  const auto client = azure_client_of(server);
+  answer = http_answer(201, "", {{"ETag", "\"0x8D1\""}});
+  EXPECT_EQ(client->put("k", {}, {.is_new = true, .etag = {}}).value(), "\"0x8D1\"");
+  EXPECT_EQ(seen, "*, BlockBlob");
+  EXPECT_TRUE(client->put("k", {}, {.is_new = false, .etag = "\"0x8D1\""}));
+  EXPECT_EQ(seen, ",\"0x8D1\" BlockBlob");
+  answer = http_answer(409, "", {{"x-ms-error-code", "BlobAlreadyExists"}});
+  EXPECT_EQ(client->put("k", {}, {.is_new = true, .etag = {}}).error().code, EEXIST);
+  answer = http_answer(412, "", {{"x-ms-error-code", "ConditionNotMet"}});
+  EXPECT_EQ(client->put("k", {}, {.is_new = false, .etag = "\"0x8D1\""}).error().code, ESTALE);
+  answer = http_answer(412, "", {{"x-ms-error-code", "LeaseIdMissing"}});
+  EXPECT_EQ(client->put("k", {}, {.is_new = false, .etag = "\"0x8D1\""}).error().code, EIO);
+  answer = http_answer(409, "", {{"x-ms-error-code", "SnapshotsPresent"}});
+  EXPECT_EQ(client->remove("k").error().code, EIO);
+  answer = http_answer(404, "", {{"x-ms-error-code", "BlobNotFound"}});
+  EXPECT_TRUE(client->remove("k"));
+}
+
+// Reads depend on an ETag or a generation, writes only on a generation.
+TEST(ObjectClient, ConditionsOfGoogleAreGenerations) {
+  std::string seen;
+  std::atomic<int> status = 200;
+  HttpServer server([&](const ServedRequest& request) {
+    seen = request.method + " " + request.target + " " + request.header("x-goog-if-generation-match") + "," +
+           request.header("if-match") + "," + request.header("if-none-match");
+    if (request.method == "GET" && status == 412) return http_answer(404, "<Error><Code>NoSuchKey</Code></Error>");
+    return http_answer(status, "", {{"ETag", "\"e\""}, {"x-goog-generation", "7"}});
+  });
+  ObjectOptions options;
+  options.endpoint = server.url();
+  options.anonymous = true;
+  const auto client = ObjectClient::make(parse_object_url("gs://bucket/k").value(), options).value();
+  EXPECT_EQ(client->put("a b", {}, {.is_new = true, .etag = {}}).value(), "\"e\"#7");
+  EXPECT_EQ(seen, "PUT /bucket/a%20b 0,,");
+  EXPECT_TRUE(client->put("k", {}, {.is_new = false, .etag = "\"e\"#7"}));
+  EXPECT_EQ(seen, "PUT /bucket/k 7,,");
+  EXPECT_EQ(client->get("k", {}, 10, "\"e\"#7").value()->etag, "\"e\"#7");
+  EXPECT_EQ(seen, "GET /bucket/k 7,,");
+  EXPECT_EQ(client->get("k", {}, 10, "\"e\"#6").error().code, ESTALE) << "a server that ignores the condition";
+  status = 304;
+  EXPECT_EQ(client->get_if_changed("k", {.offset = 0, .size = 9}, "\"e\"#7").value()->etag, "\"e\"#7");
+  EXPECT_EQ(seen, "GET /bucket/k ,,\"e\"");
+  status = 412;
+  EXPECT_EQ(client->put("k", {}, {.is_new = true, .etag = {}}).error().code, EEXIST);
+  EXPECT_EQ(client->put("k", {}, {.is_new = false, .etag = "\"e\"#7"}).error().code, ESTALE);
 }
 
 TEST(ObjectClient, AnEtagThatIsNoneIsNoCondition) {

@@ -31,7 +31,7 @@ class Endpoint : public testing::Test {
     options.endpoint = endpoint;
     options.region = "eu-west-1";
     options.addressing = addressing;
-    return ObjectEndpoint::find({.is_s3 = true, .base = {}, .bucket = bucket, .key = {}, .query = {}}, options);
+    return ObjectEndpoint::find({.scheme = Scheme::s3, .base = {}, .bucket = bucket, .key = {}, .query = {}}, options);
   }
   static std::string url_of(const std::string& bucket, const std::string& endpoint,
                             Addressing addressing = Addressing::unset) {

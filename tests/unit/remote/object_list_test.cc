@@ -24,6 +24,16 @@ TEST(ObjectList, ReadsKeysAndPrefixes) {
   EXPECT_EQ(list->next, "");
 }
 
+TEST(ObjectList, GenerationsArePartOfTheEtag) {
+  const std::string text = list_of(
+      "<Contents><Key>a</Key><Generation>12</Generation><Size>1</Size><ETag>e</ETag></Contents>"
+      "<Contents><Key>b</Key><Size>1</Size><ETag>\"f\"</ETag></Contents>");
+  const auto list = parse_object_list(text, "", true).value();
+  EXPECT_EQ(list.objects[0].etag, "\"e\"#12");
+  EXPECT_EQ(list.objects[1].etag, "\"f\"");
+  EXPECT_EQ(parse_object_list(text, "").value().objects[0].etag, "e");
+}
+
 TEST(ObjectList, KeysThatAreNotEncodedStayAsTheyAre) {
   const auto list = parse_object_list(list_of("<Contents><Key>a+%41</Key><Size>0</Size></Contents>"), "");
   EXPECT_EQ(list.value().objects[0].key, "a+%41");

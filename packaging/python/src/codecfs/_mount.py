@@ -134,7 +134,7 @@ def mount(source: PathLike, mountpoint: PathLike | None = None, *, writable: boo
           filters: Iterable[str] = ()) -> Mount:
     """Mounts a source and returns when it can be used.
 
-    source: a file, a directory, or a URL (s3://, https://).
+    source: a file, a directory, or a URL (s3://, gs://, az://, https://).
     mountpoint: an empty directory; by default a temporary one, which is removed at the end.
     writable: what is written into the tree is stored in the source, at the latest at the end of the block.
     options: mount options, as a list (["cache=1G"]) or a dict ({"cache": "1G", "coherent": True}), in which False leaves

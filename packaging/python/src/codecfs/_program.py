@@ -44,7 +44,7 @@ def as_source(source: PathLike) -> str:
 def info(source: PathLike, variable: str | None = None) -> dict[str, Any]:
     """What `codecfs info --json` prints: format, variables, types, shapes, chunks, filters and sizes. No chunk is read.
 
-    source: a file, a directory, or a URL (s3://, https://). variable: only this one.
+    source: a file, a directory, or a URL (s3://, gs://, az://, https://). variable: only this one.
     """
     document: dict[str, Any] = json.loads(run("info", "--json", as_source(source), *([variable] if variable is not None else [])))
     return document
