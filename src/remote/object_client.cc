@@ -15,7 +15,7 @@
 #include "remote/signature.h"
 
 namespace codecfs::remote {
-namespace {}
+namespace {
 
 bool read_number(std::string_view& text, uint64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

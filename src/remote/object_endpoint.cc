@@ -27,18 +27,6 @@ Result<std::string> setting(const std::string& option, std::initializer_list<con
   return value.value_or("");
 }
 
-}  // namespace
-
-Result<std::string> find_ca_file(const ObjectUrl& url, const ObjectOptions& options) {
-  std::string found = options.ca_file;
-  if (url.scheme == Scheme::s3) {
-    CODECFS_ASSIGN(found, setting(options.ca_file, {"AWS_CA_BUNDLE"}, options.profile, "ca_bundle"));
-  }
-  for (const char* const variable : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"})
-    if (found.empty()) found = variable_of(variable);
-  return found.empty() ? found : std::filesystem::absolute(found).string();
-}
-
 Result<Addressing> find_addressing(const ObjectOptions& options) {
   if (options.addressing != Addressing::unset) return options.addressing;
   CODECFS_ASSIGN(const auto value, profile_setting(options.profile, "s3.addressing_style"));
@@ -66,6 +54,16 @@ bool can_be_host(std::string_view bucket, bool allows_dots) {
 }
 
 }  // namespace
+
+Result<std::string> find_ca_file(const ObjectUrl& url, const ObjectOptions& options) {
+  std::string found = options.ca_file;
+  if (url.scheme == Scheme::s3) {
+    CODECFS_ASSIGN(found, setting(options.ca_file, {"AWS_CA_BUNDLE"}, options.profile, "ca_bundle"));
+  }
+  for (const char* const variable : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+    if (found.empty()) found = variable_of(variable);
+  return found.empty() ? found : std::filesystem::absolute(found).string();
+}
 
 bool is_anonymous(const ObjectUrl& url, const ObjectOptions& options) {
   const bool has_place =
