@@ -134,7 +134,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 'r': follow_redirect(text); break;
     case 'n': (void)remote::parse_netrc(text, "netrc"); break;
     case 'k': (void)remote::parse_earthdata_credentials(text, "keys"); break;
-    case 'a':
+    case 'd':
       if (const auto point = remote::parse_access_point(text))
         require(!point->name.contains('.') && point->account.size() == 12, "a part of a host's name");
       break;

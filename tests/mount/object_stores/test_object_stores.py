@@ -388,6 +388,7 @@ def test_buckets_whose_readers_pay(store, server, remote):
     assert codecfs_with(server, "verify", "-O", "requester_pays", f"s3://{BUCKET}/{store.name}").returncode == 0
 
 
+@pytest.mark.parametrize("store", ["v2"], indirect=True)
 def test_keys_of_a_program(store, server, tmp_path):
     """Before those of the environment, which are wrong here."""
     program = tmp_path / "keys"
