@@ -470,3 +470,8 @@ def test_keys_are_not_requested_without_encryption(bucket, hosts, login):
     words = ["info", "-O", f"endpoint={bucket.endpoint},credential_url=http://plain.example.org/s3credentials", "s3://lp-prod-protected/s.zarr"]
     assert "not encrypted" in codecfs(*words, env=env | {"no_proxy": "127.0.0.1"}, code=32).stderr and hosts.seen == []
     assert "https://HOST/PATH" in codecfs("info", "-O", "credential_url=data.example.org", "s3://b/s.zarr", code=1).stderr
+    for url in ("gs://bucket/s.zarr", "az://container/s.zarr"):
+        refused = codecfs("info", "-O", f"credential_url={DATA}/s3credentials,account=name", url, code=None)
+        assert refused.returncode != 0 and "credential_url= is for s3://" in refused.stderr
+    both = codecfs("info", "-O", f"credential_url={DATA}/s3credentials,credential_process=false", "s3://bucket/s.zarr", code=None)
+    assert both.returncode != 0 and "two places of the same keys" in both.stderr
