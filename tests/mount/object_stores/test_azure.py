@@ -3,7 +3,6 @@ fails on demand; and against Azurite, which is skipped with the reason where it 
 
 What is read is compared with a mount of the same files in a directory.
 """
-import concurrent.futures
 import datetime
 import errno
 import os
@@ -17,13 +16,10 @@ import numpy as np
 import pytest
 
 from azure_blobs import CONTAINER, connection_string, endpoint_of, environment
-from buckets import FAR_DATA, FakeS3, files_of, make_far, make_v2, make_v3
+from buckets import FAR_DATA, STORES, WRITTEN_AT_ONCE, FakeS3, files_of, make_far, make_small_folder, make_v2, make_v3, write_from_four_mounts
 from fake import azure
 from running import codecfs, run
 import servers
-
-STORES = {"v2": make_v2, "v2-slash": lambda path: make_v2(path, "/"), "v2-consolidated": lambda path: make_v2(path, consolidated=True),
-          "v3": make_v3, "v3-consolidated": lambda path: make_v3(path, consolidated=True)}
 
 
 class Azurite:
@@ -114,12 +110,7 @@ def test_an_hdf5_file_and_a_zip_archive(either, mount, tmp_path):
 def test_a_folder_of_a_container(either, mount, tmp_path):
     there, env = either
     root = tmp_path / "data"
-    (root / "era5").mkdir(parents=True)
-    with h5py.File(root / "era5/t2m.nc", "w") as f:
-        f["v"] = np.arange(10)
-    make_v2(root / "stores/a.zarr")
-    (root / "notes.txt").write_text("notes\n")
-    (root / "é ü+&.md").write_text("# text")
+    make_small_folder(root)
     there.put_tree(CONTAINER, root, "some/data/")
     expected = files_of(mount(root, "ro").path)
     assert files_of(mount(f"az://{CONTAINER}/some/data", env=env).path) == expected
@@ -440,32 +431,13 @@ def test_what_is_written_is_read_back(make, either, mount, tmp_path, request):
     assert files_of(mount(f"az://{CONTAINER}/{name}", "ro", env=env).path) == files_of(mount(tmp_path / name, "ro").path)
 
 
-@pytest.mark.parametrize("make,name", [(make_v2, "a/0.0"), (make_v3, "deep/sharded/c/0/0")], ids=["v2", "shards of v3"])
-def test_four_mounts_write_parts_of_the_same_chunk(make, name, either, mount, tmp_path, request):
+@pytest.mark.parametrize("make,name,size", WRITTEN_AT_ONCE.values(), ids=WRITTEN_AT_ONCE)
+def test_four_mounts_write_parts_of_the_same_chunk(make, name, size, either, mount, tmp_path, request):
     there, env = either
     prefix = f"shared {request.node.callspec.id}.zarr"
     make(tmp_path / "local.zarr")
     there.put_tree(CONTAINER, tmp_path / "local.zarr", prefix + "/")
-    mounts = [mount(f"az://{CONTAINER}/{prefix}", env=env) for _ in range(4)]
-    size = 8 if make is make_v2 else 4
-
-    def write(which):
-        for step in range(4):
-            fd = os.open(mounts[which].path / name, os.O_WRONLY)
-            os.pwrite(fd, bytes([16 * which + step + 1]) * size, size * (4 * step + which))
-            os.fsync(fd)
-            os.close(fd)
-        os.setxattr(mounts[which].path, f"user.m{which}", b"%d" % which)
-
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        list(pool.map(write, range(4)))
-    for each in mounts:
-        run("fusermount3", "-u", each.path)
-        assert each.process.wait(60) == 0, each.log.read_text()
-    seen = mount(f"az://{CONTAINER}/{prefix}", "ro", env=env)
-    content = (seen.path / name).read_bytes()
-    assert content[:16 * size] == b"".join(bytes([16 * which + step + 1]) * size for step in range(4) for which in range(4))
-    assert {f"user.m{which}" for which in range(4)} <= set(os.listxattr(seen.path))
+    write_from_four_mounts(lambda *options: mount(f"az://{CONTAINER}/{prefix}", *options, env=env), name, size)
 
 
 def test_a_write_whose_answer_is_lost_counts_once(server, remote, stored):

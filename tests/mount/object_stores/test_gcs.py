@@ -2,7 +2,6 @@
 
 What is read is compared with a mount of the same files in a directory. fake-gcs-server, which has little of the XML API, is an extra.
 """
-import concurrent.futures
 import errno
 import http.client
 import json
@@ -13,18 +12,14 @@ import sys
 import time
 import urllib.parse
 
-import h5py
-import numpy as np
 import pytest
 
-from buckets import BUCKET, FakeS3, files_of, make_far, make_v2, make_v3
+from buckets import BUCKET, STORES, WRITTEN_AT_ONCE, FakeS3, files_of, make_far, make_small_folder, make_v2, make_v3, write_from_four_mounts
 from fake import gcs
 from running import codecfs, run
 import servers
 
 CLEARED = ("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "GCE_", "STORAGE_")
-STORES = {"v2": make_v2, "v2-slash": lambda path: make_v2(path, "/"), "v2-consolidated": lambda path: make_v2(path, consolidated=True),
-          "v3": make_v3, "v3-consolidated": lambda path: make_v3(path, consolidated=True)}
 
 
 def environment(server, **more):
@@ -85,12 +80,7 @@ def test_an_hdf5_file_and_a_zip_archive(server, remote, mount, tmp_path):
 
 def test_a_folder_of_a_bucket(server, remote, mount, tmp_path):
     root = tmp_path / "data"
-    (root / "era5").mkdir(parents=True)
-    with h5py.File(root / "era5/t2m.nc", "w") as f:
-        f["v"] = np.arange(10)
-    make_v2(root / "stores/a.zarr")
-    (root / "notes.txt").write_text("notes\n")
-    (root / "é ü+&.md").write_text("# text")
+    make_small_folder(root)
     server.put_tree(BUCKET, root, "some/data/")
     expected = files_of(mount(root, "ro").path)
     assert files_of(remote("some/data").path) == expected
@@ -401,31 +391,12 @@ def test_what_is_written_is_read_back(make, server, mount, remote, tmp_path):
     assert files_of(remote("written.zarr", "ro").path) == files_of(mount(tmp_path / "written.zarr", "ro").path)
 
 
-@pytest.mark.parametrize("make,name", [(make_v2, "a/0.0"), (make_v3, "deep/sharded/c/0/0")], ids=["v2", "shards of v3"])
-def test_four_mounts_write_parts_of_the_same_chunk(make, name, server, remote, tmp_path):
+@pytest.mark.parametrize("make,name,size", WRITTEN_AT_ONCE.values(), ids=WRITTEN_AT_ONCE)
+def test_four_mounts_write_parts_of_the_same_chunk(make, name, size, server, remote, tmp_path):
     make(tmp_path / "shared.zarr")
     server.put_tree(BUCKET, tmp_path / "shared.zarr", "shared.zarr/")
-    mounts = [remote("shared.zarr") for _ in range(4)]
-    size = 8 if make is make_v2 else 4
-
-    def write(which):
-        for step in range(4):
-            fd = os.open(mounts[which].path / name, os.O_WRONLY)
-            os.pwrite(fd, bytes([16 * which + step + 1]) * size, size * (4 * step + which))
-            os.fsync(fd)
-            os.close(fd)
-        os.setxattr(mounts[which].path, f"user.m{which}", b"%d" % which)
-
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        list(pool.map(write, range(4)))
-    for each in mounts:
-        run("fusermount3", "-u", each.path)
-        assert each.process.wait(60) == 0, each.log.read_text()
+    write_from_four_mounts(lambda *options: remote("shared.zarr", *options), name, size)
     assert server.summary()["statuses"]["412"] > 0, "nothing was written at the same time"
-    seen = remote("shared.zarr", "ro")
-    content = (seen.path / name).read_bytes()
-    assert content[:16 * size] == b"".join(bytes([16 * which + step + 1]) * size for step in range(4) for which in range(4))
-    assert {f"user.m{which}" for which in range(4)} <= set(os.listxattr(seen.path))
 
 
 def test_a_write_whose_answer_is_lost_counts_once(server, remote, stored):

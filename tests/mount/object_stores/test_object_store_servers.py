@@ -2,12 +2,11 @@
 
 They are extras: scripts/object-store-servers installs them, and what is missing is skipped with the reason.
 """
-import concurrent.futures
 import os
 
 import pytest
 
-from buckets import files_of, make_v2, make_v3
+from buckets import WRITTEN_AT_ONCE, files_of, make_v2, make_v3, write_from_four_mounts
 from running import run
 import servers
 
@@ -49,33 +48,14 @@ def test_shows_what_a_mount_of_the_directory_shows(server, make, mount, tmp_path
     assert files_of(mount(f"s3://{BUCKET}/{prefix}", env=environment).path) == expected
 
 
-@pytest.mark.parametrize("make,name", [(make_v2, "a/0.0"), (make_v3, "deep/sharded/c/0/0")], ids=["v2", "shards of v3"])
-def test_four_mounts_write_parts_of_the_same_chunk(server, make, name, mount, tmp_path, request):
+@pytest.mark.parametrize("make,name,size", WRITTEN_AT_ONCE.values(), ids=WRITTEN_AT_ONCE)
+def test_four_mounts_write_parts_of_the_same_chunk(server, make, name, size, mount, tmp_path, request):
     """Through conditions of the server, as it has them."""
     make(tmp_path / "local.zarr")
     prefix = f"{request.node.callspec.id}.zarr"
     upload(server, tmp_path / "local.zarr", prefix + "/")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")} | server.environment()
-    mounts = [mount(f"s3://{BUCKET}/{prefix}", env=environment) for _ in range(4)]
-    size = 8 if make is make_v2 else 4
-
-    def write(which):
-        for step in range(4):
-            fd = os.open(mounts[which].path / name, os.O_WRONLY)
-            os.pwrite(fd, bytes([16 * which + step + 1]) * size, size * (4 * step + which))
-            os.fsync(fd)
-            os.close(fd)
-        os.setxattr(mounts[which].path, f"user.m{which}", b"%d" % which)
-
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        list(pool.map(write, range(4)))
-    for each in mounts:
-        run("fusermount3", "-u", each.path)
-        assert each.process.wait(60) == 0, each.log.read_text()
-    seen = mount(f"s3://{BUCKET}/{prefix}", "ro", env=environment)
-    content = (seen.path / name).read_bytes()
-    assert content[:16 * size] == b"".join(bytes([16 * which + step + 1]) * size for step in range(4) for which in range(4))
-    assert {f"user.m{which}" for which in range(4)} <= set(os.listxattr(seen.path))
+    write_from_four_mounts(lambda *options: mount(f"s3://{BUCKET}/{prefix}", *options, env=environment), name, size)
 
 
 def test_whole_chunks_are_read_back(server, mount, tmp_path):

@@ -14,17 +14,10 @@ import numpy as np
 import pytest
 import zarr
 
-from buckets import BUCKET, FakeS3, codecfs_with, environment, files_of, make_v2, make_v3, remote, server, settled  # noqa: F401 (fixtures)
+from buckets import BUCKET, STORES, FakeS3, codecfs_with, environment, files_of, make_v2, remote, server, settled  # noqa: F401 (fixtures)
 from conftest import is_mounted
 from fake_s3 import make_certificate
 from running import codecfs, run
-STORES = {
-    "v2": make_v2,
-    "v2-slash": lambda path: make_v2(path, separator="/"),
-    "v2-consolidated": lambda path: make_v2(path, consolidated=True),
-    "v3": make_v3,
-    "v3-consolidated": lambda path: make_v3(path, consolidated=True),
-}
 
 
 @pytest.fixture

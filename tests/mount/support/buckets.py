@@ -1,5 +1,6 @@
 """What the tests of object stores share: our own S3 server, which counts requests and fails on demand, mounts of what is in it, and the
 datasets that are put there."""
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import zarr
 from fake_s3 import FakeS3
-from running import codecfs
+from running import codecfs, run
 
 BUCKET = "test-bucket"
 KEYS = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_REGION": "us-east-1"}
@@ -101,6 +102,51 @@ def make_v3(path, consolidated=False):
             index = np.array([[64 * k, 64] for k in range(4)], "<u8")
             index[3] = 2**64 - 1 if (i, j) == (1, 1) else index[3]
             write(path / f"deep/sharded/c/{i}/{j}", b"".join(chunks) + index.tobytes())
+
+
+STORES = {
+    "v2": make_v2,
+    "v2-slash": lambda path: make_v2(path, separator="/"),
+    "v2-consolidated": lambda path: make_v2(path, consolidated=True),
+    "v3": make_v3,
+    "v3-consolidated": lambda path: make_v3(path, consolidated=True),
+}
+# A chunk that several mounts write: of one array, and a shard. The size of an element, in bytes.
+WRITTEN_AT_ONCE = {"v2": (make_v2, "a/0.0", 8), "shards of v3": (make_v3, "deep/sharded/c/0/0", 4)}
+
+
+def make_small_folder(root):
+    """An HDF5 file, a store and other files."""
+    (root / "era5").mkdir(parents=True)
+    with h5py.File(root / "era5/t2m.nc", "w") as f:
+        f["v"] = np.arange(10)
+    make_v2(root / "stores/a.zarr")
+    (root / "notes.txt").write_text("notes\n")
+    (root / "é ü+&.md").write_text("# text")
+
+
+def write_from_four_mounts(mount_one, name, size):
+    """Each of four mounts of one store, which mount_one(*options) makes, writes every fourth element of `size` bytes at the beginning of
+    a chunk, and an attribute: nothing of it may be lost."""
+    mounts = [mount_one() for _ in range(4)]
+
+    def write_parts(which):
+        for step in range(4):
+            fd = os.open(mounts[which].path / name, os.O_WRONLY)
+            os.pwrite(fd, bytes([16 * which + step + 1]) * size, size * (4 * step + which))
+            os.fsync(fd)
+            os.close(fd)
+        os.setxattr(mounts[which].path, f"user.m{which}", b"%d" % which)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(write_parts, range(4)))
+    for each in mounts:
+        run("fusermount3", "-u", each.path)
+        assert each.process.wait(60) == 0, each.log.read_text()
+    seen = mount_one("ro")
+    content = (seen.path / name).read_bytes()
+    assert content[:16 * size] == b"".join(bytes([16 * which + step + 1]) * size for step in range(4) for which in range(4))
+    assert {f"user.m{which}" for which in range(4)} <= set(os.listxattr(seen.path))
 
 
 def write(path, content):
