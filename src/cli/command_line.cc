@@ -129,9 +129,24 @@ Result<std::unique_ptr<Command>> parse_command_line(int argc, const char* const*
 void hide_secrets(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    const size_t query = word.find('?');
-    if (!word.starts_with("https://") && !word.starts_with("http://")) continue;
-    if (query != word.npos) std::fill(argv[i] + query + 1, argv[i] + word.size(), '*');
+    const auto hide = [&](size_t from, size_t to) { std::fill(argv[i] + from, argv[i] + to, '*'); };
+    if (word.starts_with("https://") || word.starts_with("http://")) {
+      hide(std::min(word.find('?'), word.size() - 1) + 1, word.size());
+      continue;
+    }
+    // In mount options: "\," is no end of a value.
+    constexpr std::string_view kProgram = "credential_process=";
+    constexpr std::string_view kUrl = "credential_url=";
+    for (size_t begin = 0; begin < word.size();) {
+      size_t end = begin;
+      while (end < word.size() && word[end] != ',') end += word[end] == '\\' ? 2 : 1;
+      end = std::min(end, word.size());
+      const std::string_view option = word.substr(begin, end - begin);
+      const size_t query = std::min(option.find('?'), option.size());
+      if (option.contains(kProgram)) hide(begin + option.find(kProgram) + kProgram.size(), end);
+      if (option.contains(kUrl) && query < option.size()) hide(begin + query + 1, end);
+      begin = end + 1;
+    }
   }
 }
 

@@ -9,6 +9,8 @@
 namespace codecfs::remote {
 namespace {
 
+constexpr size_t kMaxServers = 64;
+
 /// Proxies that compress make ETags weak.
 std::string_view without_weakness(std::string_view etag) { return etag.starts_with("W/") ? etag.substr(2) : etag; }
 
@@ -21,12 +23,21 @@ void AbsenceCheck::rely_on(const std::string& key, const ObjectPart& part) {
   if (!known_ || requests_.dialect().is_bucket()) known_ = std::move(known);
 }
 
-Result<> AbsenceCheck::confirm(Clock::time_point answered) {
+Result<> AbsenceCheck::confirm(const Answer& answer) {
   for (;;) {
     {
       const LockGuard lock(mutex_);
+      // The server that is asked is believed: it also redirects to what is there.
+      if (!answer.from.empty() && unconfirmed_.size() < kMaxServers) unconfirmed_.insert(answer.from);
       if (!known_) return {};
-      if (confirmed_ && answered - *confirmed_ < kValid) return {};
+      if (confirmed_ && answer.arrived - *confirmed_ < kValid) {
+        const std::set<std::string> servers = std::exchange(unconfirmed_, {});
+        for (const std::string& server : servers)
+          if (server != confirmed_by_)
+            return fail(EIO, "{} answers that after a redirect, which {} is not from", server,
+                        requests_.name_of(known_->key));
+        return {};
+      }
     }
     const auto checked = checks_.run("", [this]() -> Result<std::monostate> {
       CODECFS_TRY(check());
@@ -49,11 +60,13 @@ Result<> AbsenceCheck::check() {
   const auto replaced = [&] {
     return fail(EIO, "{} was replaced since it was read: unmount and mount again", requests_.name_of(known.key));
   };
+  std::string from;
   auto response = requests_.send(request);
   if (!response && response.error().code == EFBIG && !requests_.dialect().is_bucket()) return replaced();
   if (!response && response.error().code != EFBIG) return pass_on(response);
   if (response) {
     const HttpResponse& http = response->http;
+    from = http.redirected_to;
     const bool is_unchanged = http.status == 304;
     if (response->is_absent || (http.status != 200 && !is_unchanged))
       return fail(http.status == 403 ? EACCES : EIO, "it answers {}, which was there, with status {}, too",
@@ -66,6 +79,7 @@ Result<> AbsenceCheck::check() {
   }
   const LockGuard lock(mutex_);
   confirmed_ = began;
+  confirmed_by_ = std::move(from);
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 
@@ -27,9 +28,15 @@ class AbsenceCheck {
   /// The object that later checks request, which was read as a whole. Of a web server, the first one stays, so that the
   /// store is the one that was opened; in a bucket, where it may be changed, the latest replaces it.
   void rely_on(const std::string& key, const ObjectPart& part);
-  /// Nothing as long as there is no such object. EIO with the reason if it is absent or, of a web server, another one
-  /// than it was, and the errors of the request. `answered`: when the answer that is confirmed arrived.
-  Result<> confirm(Clock::time_point answered);
+  /// Of the answer that is confirmed.
+  struct Answer {
+    Clock::time_point arrived;
+    std::string from{};  // HttpResponse::redirected_to
+  };
+  /// Nothing as long as there is no such object: the next call confirms this answer, too. EIO with the reason if it is
+  /// absent or, of a web server, another one than it was, or if the answer is from another server, after a redirect,
+  /// than that of the object; and the errors of the request.
+  Result<> confirm(const Answer& answer);
 
  private:
   struct Known {
@@ -45,5 +52,8 @@ class AbsenceCheck {
   Mutex mutex_;
   std::optional<Known> known_ CODECFS_GUARDED_BY(mutex_);
   std::optional<Clock::time_point> confirmed_ CODECFS_GUARDED_BY(mutex_);  // when the latest good check was begun
+  std::string confirmed_by_ CODECFS_GUARDED_BY(mutex_);                    // HttpResponse::redirected_to of that
+  std::set<std::string> unconfirmed_ CODECFS_GUARDED_BY(mutex_);           // servers of answers, before known_
 };
+
 }  // namespace codecfs::remote

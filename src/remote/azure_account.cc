@@ -19,6 +19,8 @@
 namespace codecfs::remote {
 namespace {
 
+constexpr double kLatestTime = 9e9;  // seconds since 1970: later ones are no std::chrono time
+
 // Of the emulators Azurite and its predecessor; documented, and the same everywhere.
 constexpr const char* kEmulatorAccount = "devstoreaccount1";
 constexpr const char* kEmulatorKey =
@@ -157,7 +159,8 @@ Result<Credentials> parse_azure_process(std::string_view text, const std::string
   if (!is_token) return fail(EACCES, "{}: does not print a token", place);
   // Older ones print only a local time; the server says then when the token has expired.
   if (const Json end = member(*parsed, "expires_on"); end.is_number())
-    found.expires = std::chrono::system_clock::from_time_t(static_cast<time_t>(end.get<double>()));
+    found.expires =
+        std::chrono::system_clock::from_time_t(static_cast<time_t>(std::clamp(end.get<double>(), 0.0, kLatestTime)));
   if (found.expires && *found.expires <= std::chrono::system_clock::now())
     return fail(EACCES, "{}: the token has expired", place);
   return found;

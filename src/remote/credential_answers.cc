@@ -146,7 +146,8 @@ Result<Credentials> parse_token_response(const Result<HttpResponse>& response, c
   // A number of seconds, which some write as text.
   const Json lifetime = member(answer, "expires_in");
   std::optional<int64_t> seconds;
-  if (lifetime.is_number()) seconds = static_cast<int64_t>(lifetime.get<double>());
+  constexpr double kLongest = 1e9;
+  if (lifetime.is_number()) seconds = static_cast<int64_t>(std::clamp(lifetime.get<double>(), 0.0, kLongest));
   if (std::string digits = text("expires_in"); !digits.empty()) {
     std::string_view rest = digits;
     seconds = take_number(rest, std::min<size_t>(digits.size(), 9));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/exceptions.h"
 #include "base/interruption.h"
 #include "base/log.h"
 
@@ -38,7 +39,7 @@ Result<Credentials> CredentialCache::get() {
   const auto search = search_ = std::make_shared<Search>();
   lock.unlock();
   const Interruption::Scope scope(nullptr);  // others may wait for them, too
-  Result<Credentials> found = find_();
+  Result<Credentials> found = without_exceptions(find_);
   lock.lock();
   return finish(*search, std::move(found));
 }

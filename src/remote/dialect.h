@@ -69,6 +69,8 @@ class Dialect {
   virtual void address(HttpRequest& http, const std::string& key, const Query& query, const Credentials* credentials,
                        Time now) const = 0;
 
+  /// Whether answers may repeat the query of a URL, in which there are secrets: their text is then in no message.
+  [[nodiscard]] virtual bool has_secrets_in_urls() const { return false; }
   /// Code and message of a response with a status from 300 on.
   [[nodiscard]] virtual ObjectError error_of(const HttpResponse& response) const = 0;
   /// `key`: of the request.
@@ -96,6 +98,12 @@ class Dialect {
   [[nodiscard]] virtual HttpHeader header_of(Condition condition, const std::string& etag) const;
   /// Whether servers of this protocol are known that compare ETags without their quotes.
   [[nodiscard]] virtual bool may_want_unquoted_etags() const { return false; }
+  /// Whether an answer 304 to Condition::has_changed, with this ETag, means that nothing else of the state differs.
+  [[nodiscard]] virtual bool says_unchanged(const HttpResponse& /*response*/, const std::string& /*etag*/) const {
+    return true;
+  }
+  /// Whether a write can depend on an object being the one with this ETag.
+  [[nodiscard]] virtual bool can_be_condition_of_write(std::string_view etag) const { return is_strong_etag(etag); }
   /// An ETag that no object has.
   [[nodiscard]] virtual std::string etag_of_none() const;
   /// Whether the last bytes of an object can be requested without knowing its size.

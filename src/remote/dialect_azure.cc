@@ -3,11 +3,13 @@
 
 #include <cstdlib>
 
+#include "base/terminal_text.h"
 #include "remote/azure_account.h"
 #include "remote/azure_list.h"
 #include "remote/azure_signature.h"
 #include "remote/dialect.h"
 #include "remote/encodings.h"
+#include "remote/web_url.h"
 
 namespace codecfs::remote {
 namespace {
@@ -65,11 +67,13 @@ class AzureDialect final : public Dialect {
     }
   }
 
+  [[nodiscard]] bool has_secrets_in_urls() const override { return account_.login == AzureLogin::signature; }
   /// The code is also in a header, as answers to HEAD have no body.
   [[nodiscard]] ObjectError error_of(const HttpResponse& response) const override {
     ObjectError error = parse_object_error(text_of(response));
     if (const std::string_view code = response.header("x-ms-error-code"); !code.empty())
-      error.code = code.substr(0, 100);
+      error.code = printable(code.substr(0, 100));
+    if (has_secrets_in_urls()) error.message.resize(std::min(error.message.find('?'), error.message.size()));
     error.message.resize(std::min(error.message.find(" RequestId:"), error.message.size()));
     return error;
   }
@@ -105,7 +109,11 @@ class AzureDialect final : public Dialect {
 
   [[nodiscard]] Result<Query> list_query(const std::string& prefix, bool delimited,
                                          const std::string& token) const override {
-    Query query{{"restype", "container"}, {"comp", "list"}, {"maxresults", "1000"}, {"prefix", prefix}};
+    Query query{{"restype", "container"},
+                {"comp", "list"},
+                {"maxresults", "1000"},
+                {"include", "metadata"},
+                {"prefix", prefix}};
     if (delimited) query.emplace_back("delimiter", "/");
     if (!token.empty()) query.emplace_back("marker", token);
     return query;
@@ -134,6 +142,13 @@ class AzureDialect final : public Dialect {
 
 Result<std::unique_ptr<Dialect>> make_azure_dialect(const ObjectUrl& url, const ObjectOptions& options) {
   CODECFS_ASSIGN(AzureAccount account, find_azure_account(url, options));
+  CODECFS_ASSIGN(const Origin origin, origin_of(account.endpoint));
+  const bool sends_secret = account.login != AzureLogin::anonymous && account.login != AzureLogin::shared_key;
+  if (sends_secret && !origin.is_private())
+    return fail(EACCES,
+                "{}: tokens and signatures are only sent over https, or to this machine; -o anon sends none, and a key "
+                "is not sent",
+                origin.shown());
   return std::make_unique<AzureDialect>(std::move(account), url.bucket);
 }
 

@@ -10,6 +10,7 @@
 #include "remote/dialect.h"
 #include "remote/encodings.h"
 #include "remote/google_token.h"
+#include "remote/web_url.h"
 
 namespace codecfs::remote {
 namespace {
@@ -95,6 +96,11 @@ class GcsDialect final : public Dialect {
     if (mark == etag.size()) return {"If-Match", etag};
     return {kGeneration, etag.substr(mark + 1)};
   }
+  /// An object that was written again with the same bytes has the same ETag, and another generation.
+  [[nodiscard]] bool says_unchanged(const HttpResponse& response, const std::string& etag) const override {
+    return etag_of(response) == etag;
+  }
+  [[nodiscard]] bool can_be_condition_of_write(std::string_view etag) const override { return etag.contains('#'); }
   [[nodiscard]] std::string etag_of_none() const override { return "\"none\"#1"; }
 
  private:
@@ -108,6 +114,10 @@ Result<std::unique_ptr<Dialect>> make_gcs_dialect(const ObjectUrl& url, const Ob
   if (endpoint.empty()) endpoint = environment_value("STORAGE_EMULATOR_HOST");
   if (endpoint.empty()) endpoint = kServer;
   CODECFS_ASSIGN(endpoint, checked_endpoint(std::move(endpoint), "https://HOST[:PORT]"));
+  GooglePlaces places = find_google_places(options.credential_process);
+  CODECFS_ASSIGN(const Origin origin, origin_of(endpoint));
+  if (!options.anonymous && !origin.is_private())
+    return fail(EACCES, "{}: tokens are only sent over https, or to this machine; -o anon sends none", origin.shown());
   std::string project;
   if (options.requester_pays) {
     project = environment_value("GOOGLE_CLOUD_PROJECT");
@@ -115,7 +125,7 @@ Result<std::unique_ptr<Dialect>> make_gcs_dialect(const ObjectUrl& url, const Ob
   }
   return std::make_unique<GcsDialect>(GcsDialect::Settings{.endpoint = std::move(endpoint),
                                                            .bucket = url.bucket,
-                                                           .places = find_google_places(options.credential_process),
+                                                           .places = std::move(places),
                                                            .project = std::move(project),
                                                            .anonymous = options.anonymous});
 }

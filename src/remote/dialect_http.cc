@@ -11,6 +11,7 @@ class HttpDialect final : public Dialect {
       : requester_pays_(options.requester_pays), endpoint_(std::move(endpoint)) {}
 
   [[nodiscard]] bool is_bucket() const override { return false; }
+  [[nodiscard]] bool has_secrets_in_urls() const override { return true; }
   [[nodiscard]] std::string name_of(const std::string& key) const override { return endpoint_.name_of(key); }
   [[nodiscard]] std::string identity_of(const std::string& key) const override { return endpoint_.identity_of(key); }
   [[nodiscard]] std::string key_of(const std::string& prefix, const std::string& name) const override {

@@ -60,6 +60,19 @@ std::string hash_of(const std::string& text) { return sha256_hex(std::as_bytes(s
 /// Differs from the name of the folder of an object with the same key.
 std::string parts_folder(const std::string& directory) { return hash_of("parts of objects in " + directory); }
 
+bool are_hex_digits(std::string_view text, size_t count) {
+  return text.size() == count && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+/// The folder of an object, or of the parts of objects in a directory.
+bool is_cache_folder(std::string_view name) { return are_hex_digits(name, 64); }
+/// What the cache writes in such a folder, also before it is renamed.
+bool is_cache_file(std::string_view name) {
+  const size_t dash = name.find('-');
+  const bool is_range = dash != name.npos && are_hex_digits(name.substr(0, dash), 16) &&
+                        name.find_first_not_of("0123456789-", dash) == name.npos;
+  return name == kState || name.starts_with(".new-") || are_hex_digits(name, 64) || is_range;
+}
+
 bool is_own_file(int fd, struct stat& status) {
   return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
 }
@@ -132,8 +145,11 @@ void note_use(const UniqueFd& file, const struct stat& status) {
 
 Result<std::shared_ptr<DiskCache>> DiskCache::open(const std::string& directory, uint64_t most_bytes) {
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(errno, "the cache {}", directory);
-  UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status;
+  // Another user's link may lead to any directory of this one.
+  if (::lstat(directory.c_str(), &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid != ::geteuid())
+    return fail(EACCES, "the cache {} is a link of another user", directory);
+  UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || ::fstat(fd.get(), &status) != 0) return fail_errno(errno, "the cache {}", directory);
   if (status.st_uid != ::geteuid()) return fail(EACCES, "the cache {} belongs to another user", directory);
   if ((status.st_mode & 0022) != 0) return fail(EACCES, "the cache {} may be written by other users", directory);
@@ -168,11 +184,13 @@ void DiskCache::trim() {
   std::vector<Found> files;
   uint64_t total = 0;
   const int64_t now = ::time(nullptr);
+  // A user may name a directory that has other files.
   for (const std::string& folder : names_in(directory_)) {
-    const UniqueFd fd = open_folder_in(directory_.get(), folder.c_str());
+    const UniqueFd fd = is_cache_folder(folder) ? open_folder_in(directory_.get(), folder.c_str()) : UniqueFd();
     if (!fd) continue;
     for (const std::string& name : names_in(fd)) {
       struct stat status;
+      if (!is_cache_file(name)) continue;
       if (::fstatat(fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
       if (name.starts_with('.') && now - status.st_mtim.tv_sec < kAbandoned) continue;
       const auto bytes = static_cast<uint64_t>(status.st_blocks) * 512;

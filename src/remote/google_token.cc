@@ -17,6 +17,7 @@
 #include "remote/credential_places.h"
 #include "remote/encodings.h"
 #include "remote/text_file.h"
+#include "remote/web_url.h"
 
 namespace codecfs::remote {
 namespace {
@@ -48,8 +49,8 @@ Key read_private_key(const std::string& pem) {
 }
 
 Result<Credentials> request_google_token(HttpClient& http, const std::string& url, const std::string& form) {
-  if (!url.starts_with("https://") && !url.starts_with("http://"))
-    return fail(EACCES, "the \"token_uri\" of the credentials is no URL");
+  const Result<Origin> origin = origin_of(url);
+  if (!origin || !origin->is_private()) return fail(EACCES, "the \"token_uri\" of the credentials is no URL of https");
   HttpRequest request;
   request.method = "POST";
   request.url = url;

@@ -39,8 +39,9 @@ struct HttpResponse {
   int status = 0;
   std::vector<HttpHeader> headers;  // names in lower case
   Buffer body;
-  unsigned redirects = 0;  // that WebLogin followed
-  std::string advice{};    // for messages: what a server that wants a login would need; empty: nothing is known
+  unsigned redirects = 0;       // that WebLogin followed
+  std::string redirected_to{};  // the server that answered, if these led to another than that of the request
+  std::string advice{};         // for messages: what a server that wants a login would need; empty: nothing is known
   /// The value of a header, empty if there is none.
   [[nodiscard]] std::string_view header(std::string_view lower_name) const;
 };

@@ -97,7 +97,7 @@ class RealClient final : public ObjectClient {
   Result<std::string> put(const std::string& key, Bytes content, const WriteCondition& condition) override {
     ObjectRequest request{.method = "PUT", .key = key, .headers = dialect().put_headers(), .body = content};
     if (condition.is_new) request.headers.push_back(dialect().header_of(Condition::is_new, {}));
-    if (!condition.etag.empty() && !is_strong_etag(condition.etag))
+    if (!condition.etag.empty() && !dialect().can_be_condition_of_write(condition.etag))
       return fail(EOPNOTSUPP, "{}: the server gives it no ETag that could be a condition of a write", name(key));
     if (!condition.etag.empty())
       request.headers.push_back(dialect().header_of(
@@ -127,7 +127,7 @@ class RealClient final : public ObjectClient {
   }
 
   void rely_on(const std::string& key, const ObjectPart& part) override { absence_.rely_on(key, part); }
-  Result<> confirm_absences() override { return absence_.confirm(AbsenceCheck::Clock::now()); }
+  Result<> confirm_absences() override { return absence_.confirm({AbsenceCheck::Clock::now()}); }
 
   [[nodiscard]] RequestStatistics& statistics() const override { return requests_->statistics(); }
 
@@ -152,12 +152,13 @@ class RealClient final : public ObjectClient {
     if (!response) return pass_on(response);
     HttpResponse& http = response->http;
     if (response->is_absent) {
-      if (requests_->must_be_confirmed(*response)) CODECFS_TRY(confirm_absence(key, http.status));
+      if (requests_->must_be_confirmed(*response)) CODECFS_TRY(confirm_absence(key, http));
       return std::nullopt;
     }
     if (response->is_unmet) return replaced(key);
     switch (http.status) {
       case 304: {
+        if (!dialect().says_unchanged(http, known)) return get_part(key, range, limit, etag, {});
         ObjectPart unchanged;
         unchanged.etag = known;
         return unchanged;
@@ -174,7 +175,9 @@ class RealClient final : public ObjectClient {
     part.total = sent ? sent->total : http.body.size();
     part.etag = dialect().version_of(http, part.total);
     part.md5 = dialect().md5_of(http);
-    if (!etag.empty() && !part.etag.empty() && unquoted(part.etag) != unquoted(etag)) return replaced(key);
+    // An answer that does not say its state may be of another one.
+    const bool says_state = is_strong_etag(etag) || !part.etag.empty();
+    if (!etag.empty() && says_state && unquoted(part.etag) != unquoted(etag)) return replaced(key);
     if (const time_t time = ::curl_getdate(std::string(http.header("last-modified")).c_str(), nullptr); time > 0)
       part.modified = time;
     part.bytes = std::move(http.body);
@@ -195,12 +198,12 @@ class RealClient final : public ObjectClient {
     }
   }
 
-  Result<> confirm_absence(const std::string& key, int status) {
-    const Result<> confirmed = absence_.confirm(AbsenceCheck::Clock::now());
+  Result<> confirm_absence(const std::string& key, const HttpResponse& http) {
+    const Result<> confirmed = absence_.confirm({AbsenceCheck::Clock::now(), http.redirected_to});
     if (confirmed || confirmed.error().code == EINTR) return confirmed;
     return fail(confirmed.error().code == EACCES ? EACCES : EIO,
                 "{}: status {}, which is not taken for absent, as the server may not have the store now: {}", name(key),
-                status, confirmed.error().reason);
+                http.status, confirmed.error().reason);
   }
 
   /// Whether a change has taken place.

@@ -94,6 +94,9 @@ Result<std::unique_ptr<ObjectRequests>> ObjectRequests::make(const ObjectUrl& ur
     if (!options.credential_process.empty())
       return fail(EINVAL, "-o credential_url= and credential_process= are two places of the same keys");
   }
+  if (url.is_bucket() && options.credential_url.empty() &&
+      (!options.token_file.empty() || !options.header_file.empty()))
+    return fail(EINVAL, "-o token_file= and header_file= are for web servers, and for credential_url=");
   if (!url.is_bucket() || !options.credential_url.empty()) {
     if (url.is_bucket()) CODECFS_TRY(check_credential_url(options.credential_url));
     CODECFS_ASSIGN(login, WebLogin::make(url.is_bucket() ? options.credential_url : url.base,
@@ -212,8 +215,7 @@ Meaning ObjectRequests::meaning_of(const ObjectRequest& request, const HttpRespo
 Error ObjectRequests::refusal(const HttpResponse& response, const ObjectError& error, Meaning meaning) const {
   Error refused{EIO, description(response, error)};
   const int status = response.status;
-  // A page of a web server may repeat the URL with its query.
-  if (error.code.empty() && dialect_->is_bucket()) {
+  if (error.code.empty() && !dialect_->has_secrets_in_urls()) {
     const std::string said = excerpt({reinterpret_cast<const char*>(response.body.data()), response.body.size()});
     if (!said.empty()) refused.reason += fmt::format(": \"{}\"", said);
   }

@@ -55,9 +55,17 @@ Result<ObjectUrl> parse_azure_url(std::string_view text) {
   std::string host(place.substr(at + 1));
   const size_t dot = std::min(host.find('.'), host.size());
   url.account = host.substr(0, dot);
-  if (!is_account_name(url.account) ||
-      (!host.substr(dot).starts_with(".dfs.") && !host.substr(dot).starts_with(".blob.")))
-    return fail(EINVAL, "{}: \"{}\" is no server of Azure; write abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/KEY",
+  // Tokens are sent there, so it must be one of Microsoft's.
+  constexpr std::array<std::string_view, 5> kClouds = {"core.windows.net", "core.chinacloudapi.cn",
+                                                       "core.usgovcloudapi.net", "core.cloudapi.de",
+                                                       "fabric.microsoft.com"};
+  std::string_view cloud = std::string_view(host).substr(dot);
+  const bool is_service = cloud.starts_with(".dfs.") || cloud.starts_with(".blob.");
+  if (is_service) cloud.remove_prefix(cloud.find('.', 1) + 1);
+  if (!is_account_name(url.account) || !is_service || std::ranges::find(kClouds, cloud) == kClouds.end())
+    return fail(EINVAL,
+                "{}: \"{}\" is no server of Azure; write abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/KEY, or -o "
+                "endpoint= with another",
                 text, host);
   const bool is_host = std::ranges::all_of(host, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.';

@@ -174,13 +174,7 @@ bool is_page(const HttpResponse& response) {
 class WebLogin::Turn {
  public:
   explicit Turn(WebLogin& login) : login_(login) {}
-  ~Turn() {
-    if (!has_) return;
-    const LockGuard lock(login_.mutex_);
-    login_.is_logging_in_ = false;
-    ++login_.logins_;
-    login_.turn_ended_.notify_all();
-  }
+  ~Turn() { end(); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
@@ -190,14 +184,25 @@ class WebLogin::Turn {
     const auto is_free = [&]() CODECFS_REQUIRES(login_.mutex_) { return !login_.is_logging_in_; };
     if (!Interruption::wait(login_.turn_ended_, lock, is_free)) return Interruption::error();
     if (login_.logins_ != logins) return false;
-    login_.is_logging_in_ = has_ = true;
+    login_.is_logging_in_ = has_ = was_taken_ = true;
     return true;
   }
-  [[nodiscard]] bool is_taken() const { return has_; }
+  /// Lets the others go on.
+  void end() {
+    if (!has_) return;
+    has_ = false;
+    const LockGuard lock(login_.mutex_);
+    login_.is_logging_in_ = false;
+    ++login_.logins_;
+    login_.turn_ended_.notify_all();
+  }
+  /// Whether it was had.
+  [[nodiscard]] bool was_taken() const { return was_taken_; }
 
  private:
   WebLogin& login_;
   bool has_ = false;
+  bool was_taken_ = false;
 };
 
 Result<std::unique_ptr<WebLogin>> WebLogin::make(const std::string& url, WebLoginFiles files) {
@@ -304,12 +309,28 @@ std::string WebLogin::follow_kept(const std::string& url) {
   return kept && kept->until > std::chrono::steady_clock::now() ? kept->target : url;
 }
 
+bool WebLogin::accepts(const Origin& origin) {
+  const LockGuard lock(mutex_);
+  return accepting_.contains(origin);
+}
+
+void WebLogin::note_accepted(const Origin& origin, bool is_accepted) {
+  constexpr size_t kMax = 64;
+  const LockGuard lock(mutex_);
+  if (!is_accepted) {
+    accepting_.erase(origin);
+  } else if (accepting_.size() < kMax) {
+    accepting_.insert(origin);
+  }
+}
+
 Result<HttpResponse> WebLogin::perform(HttpClient& http, const HttpRequest& request) {
   unsigned logins = 0;
   {
     const LockGuard lock(mutex_);
     logins = logins_;
   }
+  CODECFS_ASSIGN(const Origin asked, origin_of(request.url));
   Turn turn(*this);
   const bool may_use_kept = !has_header(request.headers, "cache-control");
   std::string url = may_use_kept ? follow_kept(request.url) : request.url;
@@ -338,12 +359,14 @@ Result<HttpResponse> WebLogin::perform(HttpClient& http, const HttpRequest& requ
     const std::string location(redirection(response));
     if (location.empty()) {
       // After a login some servers show a page of their own.
-      if (turn.is_taken() && !is_restarted && is_page(response)) {
+      if (turn.was_taken() && !is_restarted && is_page(response)) {
         is_restarted = true;
         begin_again();
         continue;
       }
       response.redirects = requests - 1;
+      if (origin != asked) note_accepted(origin, response.status < 300 && !is_page(response));
+      if (origin != asked) response.redirected_to = origin.shown();
       if (response.status == 401 || response.status == 403 || is_page(response))
         response.advice = response.status == 403 && origin != home_ && login.from.empty() && login.withheld.empty()
                               ? fmt::format("this is the answer of {}, after a redirect", origin.shown())
@@ -356,7 +379,9 @@ Result<HttpResponse> WebLogin::perform(HttpClient& http, const HttpRequest& requ
     if (origin.scheme == "https" && target.scheme == "http")
       return fail(EPROTO, "{}: redirects from https to {}, which is not encrypted", origin.shown(), target.shown());
     CODECFS_ASSIGN(const Login other, login_for(target));
-    if (target != origin && !other.headers.empty() && !turn.is_taken() && !is_restarted) {
+    // It has set its cookie, and the request for the data follows.
+    if (turn.was_taken() && origin == asked) turn.end();
+    if (target != origin && !other.headers.empty() && !turn.was_taken() && !is_restarted && !accepts(target)) {
       CODECFS_ASSIGN(const bool is_mine, turn.take(logins));
       if (!is_mine) {
         is_restarted = true;

@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,10 @@ class WebLogin {
   /// Where a kept redirect leads from there; the URL itself if there is none.
   [[nodiscard]] std::string follow_kept(const std::string& url);
 
+  /// Whether the latest answer of this server, to which redirects lead, was data: so it wants no detour.
+  bool accepts(const Origin& origin);
+  void note_accepted(const Origin& origin, bool is_accepted);
+
   const Origin home_;
   const WebLoginFiles files_;
   Cookies cookies_;
@@ -76,7 +81,8 @@ class WebLogin {
   Mutex mutex_;
   ConditionVariable turn_ended_;
   bool is_logging_in_ CODECFS_GUARDED_BY(mutex_) = false;
-  unsigned logins_ CODECFS_GUARDED_BY(mutex_) = 0;  // that have ended
+  unsigned logins_ CODECFS_GUARDED_BY(mutex_) = 0;         // that have ended
+  std::set<Origin> accepting_ CODECFS_GUARDED_BY(mutex_);  // see accepts()
 };
 
 /// Whether a response with content is a page for people, such as that of a login, in place of data.

@@ -31,9 +31,12 @@ Result<std::shared_ptr<remote::ObjectClient>> client_of(const SourceOpener& open
 Result<std::shared_ptr<remote::DiskCache>> disk_cache_of(const SourceOpener& opener) {
   const remote::ObjectOptions& options = opener.state().options.objects;
   if (options.cache_directory.empty()) return nullptr;
+  const LockGuard lock(opener.state().cache_mutex);
+  if (opener.state().cache) return opener.state().cache;
   auto opened = remote::DiskCache::open(options.cache_directory, options.cache_bytes);
   // ENOENT would mean that there is no such object, and EINVAL in a folder that it is no dataset.
   if (!opened) return fail(EIO, "-o cache_dir: {}", opened.error().reason);
+  opener.state().cache = *opened;
   return opened;
 }
 

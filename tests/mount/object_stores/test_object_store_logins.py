@@ -293,6 +293,23 @@ def test_a_refusal_after_a_redirect_names_its_server(hosts, login):
     assert f"the answer of {STORE}, after a redirect" in said and "wants a login" not in said and "5ec2e7" not in said
 
 
+@pytest.mark.parametrize("redirected,expected", [("chunks", errno.EIO), ("all", errno.ENOENT)])
+def test_absence_is_told_by_the_server_that_has_the_store(redirected, expected, hosts, archive, variables, mount_at):
+    """One that serves metadata itself and redirects to another for chunks may be well while the other is not."""
+    def data(request):
+        is_chunk = request.raw_path.split("/")[-1][0] != "."
+        return redirect(OTHER + request.raw_path) if is_chunk or redirected == "all" else file_answer(archive.root, request)
+
+    hosts.services[DATA] = data
+    hosts.services[OTHER] = lambda request: page(404) if request.raw_path.endswith("/a/0.0") else file_answer(archive.root, request)
+    there = mounted(mount_at, DATA + "/s.zarr", "retry=1", env=variables)
+    assert len((there.path / "a/0.1").read_bytes()) == 9600
+    with pytest.raises(OSError) as caught:
+        (there.path / "a/0.0").read_bytes()
+    assert caught.value.errno == expected, there.messages()
+    assert expected == errno.ENOENT or f"{OTHER} answers that after a redirect" in there.log.read_text()
+
+
 # --- sessions
 
 

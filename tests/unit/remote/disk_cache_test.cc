@@ -156,6 +156,22 @@ TEST_F(DiskCacheTest, StaysWithinItsSize) {
   EXPECT_LE(bytes(), 2 * kMebi) << "at the start, too";
 }
 
+TEST_F(DiskCacheTest, DeletesNothingThatIsNotItsOwn) {
+  (void)open();
+  const std::string hash(64, 'a');
+  const std::vector<std::string> others = {"Documents/thesis.odt", "Documents/" + hash, hash + "/thesis.odt", "state",
+                                           std::string(63, 'a') + "/state"};
+  for (const std::string& name : others) {
+    std::filesystem::create_directories((std::filesystem::path(path()) / name).parent_path());
+    std::ofstream(std::filesystem::path(path()) / name) << std::string(kMebi, 'x');
+  }
+  std::ofstream(std::filesystem::path(path()) / hash / "state") << std::string(kMebi, 'x');
+  (void)open(kMebi / 2);
+  for (const std::string& name : others)
+    EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(path()) / name)) << name;
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(path()) / hash / "state"));
+}
+
 TEST_F(DiskCacheTest, RefusesDirectoriesOfOthers) {
   std::filesystem::create_directory(path());
   ::chmod(path().c_str(), 0777);

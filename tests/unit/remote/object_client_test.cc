@@ -537,9 +537,72 @@ TEST(ObjectClient, ConditionsOfGoogleAreGenerations) {
   status = 304;
   EXPECT_EQ(client->get_if_changed("k", {.offset = 0, .size = 9}, "\"e\"#7").value()->etag, "\"e\"#7");
   EXPECT_EQ(seen, "GET /bucket/k ,,\"e\"");
+  status = 200;
+  EXPECT_EQ(client->get_if_changed("k", {.offset = 0, .size = 9}, "\"e\"#6").value()->etag, "\"e\"#7");
+  EXPECT_EQ(client->put("k", {}, {.is_new = false, .etag = "\"e\""}).error().code, EOPNOTSUPP) << "no generation";
   status = 412;
   EXPECT_EQ(client->put("k", {}, {.is_new = true, .etag = {}}).error().code, EEXIST);
   EXPECT_EQ(client->put("k", {}, {.is_new = false, .etag = "\"e\"#7"}).error().code, ESTALE);
+}
+
+TEST(ObjectClient, TheSameBytesInAnotherGenerationAreAnotherState) {
+  std::vector<std::string> seen;
+  bool says_generation = true;
+  HttpServer server([&](const ServedRequest& request) {
+    seen.push_back(request.header("if-none-match"));
+    std::vector<std::pair<std::string, std::string>> headers{{"ETag", "\"e\""}};
+    if (says_generation || seen.back().empty()) headers.push_back({"x-goog-generation", "8"});
+    return http_answer(seen.back().empty() ? 200 : 304, seen.back().empty() ? "text" : "", headers);
+  });
+  ObjectOptions options;
+  options.endpoint = server.url();
+  options.anonymous = true;
+  const auto client = ObjectClient::make(parse_object_url("gs://bucket/k").value(), options).value();
+  for (const bool says : {true, false}) {
+    says_generation = says;
+    seen.clear();
+    const auto part = client->get_if_changed("k", {.offset = 0, .size = 9}, "\"e\"#7").value();
+    EXPECT_EQ(part->etag, "\"e\"#8");
+    EXPECT_EQ(part->bytes.size(), 4U);
+    EXPECT_EQ(seen, (std::vector<std::string>{"\"e\"", ""}));
+  }
+}
+
+TEST(ObjectClient, PartsThatDoNotSayTheirStateAreNotThoseOfAState) {
+  HttpServer server([](const ServedRequest&) { return http_answer(206, "abcd", {{"Content-Range", "bytes 0-3/10"}}); });
+  const ObjectRange range{.offset = 0, .size = 4};
+  EXPECT_EQ(client_of(server)->get("k", range, 4, "\"1\"").error().code, ESTALE);
+  EXPECT_TRUE(client_of(server)->get("k", range, 4, ""));
+}
+
+TEST(ObjectClient, TokensAreNotSentWithoutEncryption) {
+  ObjectOptions options;
+  options.credential_process = "echo secret";
+  options.endpoint = "http://192.0.2.1:8080";
+  options.account = "name";
+  for (const char* const url : {"gs://bucket/k", "az://container/k"}) {
+    EXPECT_EQ(ObjectClient::make(parse_object_url(url).value(), options).error().code, EACCES) << url;
+    options.anonymous = true;
+    EXPECT_TRUE(ObjectClient::make(parse_object_url(url).value(), options)) << url;
+    options.anonymous = false;
+  }
+}
+
+TEST(ObjectClient, SignaturesInUrlsAreNotRepeated) {
+  for (const char* const form : {"Cannot GET {}", "<Error><Code>Odd</Code><Message>no {}</Message></Error>"}) {
+    HttpServer server([&](const ServedRequest& request) {
+      return http_answer(404, fmt::format(fmt::runtime(form), request.target));
+    });
+    ObjectOptions options;
+    options.endpoint = server.url();
+    options.account = "name";
+    options.credential_process = "echo 'sv=2020-10-02&sig=SECRET'";
+    const auto client = ObjectClient::make(parse_object_url("az://container/k").value(), options).value();
+    const auto refused = client->get("k", {}, 10, "");
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().reason.find("SECRET"), std::string::npos) << refused.error().reason;
+    EXPECT_EQ(refused.error().code, EIO);
+  }
 }
 
 TEST(ObjectClient, AnEtagThatIsNoneIsNoCondition) {
