@@ -303,8 +303,8 @@ def codecs_of(layout):
     import numcodecs
     import zarr.codecs
     if layout["format"] == 2:
-        return {"compressors": numcodecs.Blosc("lz4", 5, numcodecs.Blosc.SHUFFLE), "filters": None, "zarr_format": 2}
-    return {"compressors": zarr.codecs.ZstdCodec(level=1), "zarr_format": 3}
+        return {"compressors": numcodecs.Blosc("lz4", 5, numcodecs.Blosc.SHUFFLE), "filters": None}
+    return {"compressors": zarr.codecs.ZstdCodec(level=1)}
 
 
 def make(request):
