@@ -157,6 +157,14 @@ class Mounted(Zarr):
         return os.listdir(path)
 
 
+class Root(Mounted):
+    """zarr-python 3 on a mount of the store."""
+
+    def store(self, read_only):
+        from zarr.storage import LocalStore
+        return LocalStore(self.root, read_only=read_only)
+
+
 class H5py(Client):
     """h5py on a file of a mount, or of s3fs."""
 
@@ -204,7 +212,7 @@ class Codecfs(Client):
 
     def opened(self):
         name, does = self.request["name"], self.request["do"]
-        path = pathlib.Path(self.root, {"read": f"{name}.npy", "write": f"{name}.raw", "walk": ""}.get(does, name))
+        path = pathlib.Path(self.root, f"{name}.npy" if does == "read" else name)
         if does != "list":
             path.stat()
         return path
@@ -224,19 +232,6 @@ class Codecfs(Client):
             while view:
                 view = view[file.write(view):]
 
-    def walk(self, root):
-        found = []
-        for folder, folders, names in os.walk(root):
-            if ".codecfs" in folders:
-                folders.remove(".codecfs")
-            if "zarr.json" in names:
-                node = json.loads(pathlib.Path(folder, "zarr.json").read_bytes())
-                if node["node_type"] == "array":
-                    folders.clear()
-                if folder != str(root):
-                    found.append([os.path.relpath(folder, root), node.get("shape", [])])
-        return sorted(found)
-
 
 class ChunkFiles(Codecfs):
     """codecfs, written as one file for each chunk by several threads."""
@@ -247,23 +242,17 @@ class ChunkFiles(Codecfs):
         return path
 
     def write(self, path, data):
-        if self.request["format"] == 3:
-            def place(index):
-                folder = path / f"c/{index}"
-                return folder / "0"
-        else:
-            def place(index):
-                return path / f"{index}.0"
+        name = "c/{}/0" if self.request["format"] == 3 else "{}.0"
 
         def write_chunk(index):
-            with open(place(index), "wb", buffering=0) as file:
+            with open(path / name.format(index), "wb", buffering=0) as file:
                 file.write(data[index])
 
         in_threads(write_chunk, range(len(data)), WRITERS)
 
 
 CLIENTS = {"obstore": Obstore, "s3fs": S3fs, "kerchunk": Kerchunk, "icechunk": Icechunk, "tensorstore": Tensorstore, "mounted": Mounted,
-           "h5py": H5py, "codecfs": Codecfs, "chunk-files": ChunkFiles}
+           "root": Root, "h5py": H5py, "codecfs": Codecfs, "chunk-files": ChunkFiles}
 
 
 # --- what is measured
