@@ -54,19 +54,16 @@ class Rows:
                      "clients": {"codecfs": ("root", "codecfs"), **{name: how for name, how in ZARR3.items()
                                                                     if name not in ("codecfs", "tensorstore")}}},  # it has no groups
         }
-        for values, size in ((few, "256 KiB"), (many, "4 KiB")):
+        for label, values, size in (("few", few, "256 KiB"), ("many", many, "4 KiB")):
             for version in (2, 3):
                 clients = WRITERS if version == 2 else {**WRITERS, "icechunk": ZARR3["icechunk"]}
                 if values is many:  # the other mounts have 5 to 28 requests for each chunk, few of them at a time: minutes
                     clients = {name: how for name, how in clients.items() if how[1] in (None, "codecfs")}
-                self.rows[f"write-{values['count']}-v{version}"] = {
+                self.rows[f"write-{label}-v{version}"] = {
                     "what": f"writing {values['count']:,} chunks of {size} in v{version}", "do": "write", "path": "written", "format": version,
                     "values": values, "clients": clients, "expected": lambda values=values: digest_of(store_data.values(values))}
         for row in self.rows.values():
             row["name"] = "v"
-        # Without the groups of paths that --only names, whose sizes depend on --quick.
-        self.aliases = {name.replace(str(count), label): name for name in self.rows for count, label in
-                        ((self.few_writes, "few"), (self.many_writes, "many")) if name.startswith(f"write-{count}-")}
 
     @staticmethod
     def reading(what, path, version, values, clients):
