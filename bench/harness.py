@@ -133,11 +133,11 @@ class Mount(mounts.Mount):
 
     live = set()
 
-    def __init__(self, program, source, *options, rules=()):
+    def __init__(self, program, source, *options, rules=(), env=None):
         guard = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
         start = time.perf_counter()
         try:
-            super().__init__(source, tempfile.mkdtemp(prefix="codecfs-bench-"), *options, rules=rules,
+            super().__init__(source, tempfile.mkdtemp(prefix="codecfs-bench-"), *options, rules=rules, env=env,
                              program=[*guard, program], seconds=GIVE_UP)
         except mounts.MountError as error:
             error.mount.remove()

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import platform
+import select
 import shutil
 import subprocess
 import sys
@@ -22,20 +23,24 @@ PIP_SECONDS = 600
 
 
 class Worker:
-    """worker.py in one of the Pythons."""
+    """worker.py, or another `script` beside it, in one of the Pythons. `variables`: more of its environment."""
 
-    def __init__(self, python):
+    def __init__(self, python, script="worker.py", variables=()):
         # Memory that was freed is used again without page faults.
         environment = {**os.environ, "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-                       "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
+                       "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore", **dict(variables)}
         self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([str(python), str(HERE / "worker.py")], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([str(python), str(HERE / script)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
         atexit.register(self.close)
 
-    def ask(self, **request):
+    def ask(self, limit=None, **request):
+        """`limit`: seconds, after which it is killed: TimeoutError."""
         try:
             print(json.dumps(request), file=self.process.stdin, flush=True)
+            if limit and not select.select([self.process.stdout], [], [], limit)[0]:
+                self.process.kill()
+                raise TimeoutError(f"more than {limit} s")
             line = self.process.stdout.readline()
         except BrokenPipeError:
             line = ""

@@ -1,0 +1,3 @@
+module codecfs.example/lag_proxy
+
+go 1.19
