@@ -18,7 +18,7 @@ namespace codecfs::remote {
 class AdaptiveLimit {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr size_t kFirst = 24;  // requests
+  static constexpr size_t kFirst = 64;  // requests
   static constexpr size_t kStep = 8;
   static constexpr std::chrono::milliseconds kInterval{100};
 
