@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from azure_blobs import CONTAINER, connection_string, endpoint_of, environment
-from buckets import FAR_DATA, STORES, WRITTEN_AT_ONCE, FakeS3, files_of, make_far, make_small_folder, make_v2, make_v3, write_from_four_mounts
+from buckets import (FAR_DATA, STORES, WRITTEN_AT_ONCE, FakeS3, files_of, make_far, make_small_folder, make_v2, make_v3, write_from_four_mounts, check_a_lost_answer_counts_once,
+                     check_faults_end_right, check_lists_of_several_pages, check_replaced_between_parts)
 from fake import azure
 from running import codecfs, run
 import servers
@@ -119,34 +120,16 @@ def test_a_folder_of_a_container(either, mount, tmp_path):
 
 
 def test_lists_have_several_pages(server, remote, tmp_path):
-    make_v2(tmp_path / "v2.zarr")
-    server.put_tree(CONTAINER, tmp_path / "v2.zarr", "v2.zarr/")
-    server.set(page_size=3)
-    there = remote("v2.zarr")
-    assert {path.name for path in (there.path / "a").iterdir()} >= {f"{i}.{j}" for i in range(4) for j in range(3)}
-    assert server.summary()["operations"]["ListBlobs"] >= 4
+    check_lists_of_several_pages(server, remote, tmp_path, "ListBlobs")
 
 
 def test_an_object_that_is_replaced_between_its_parts_is_an_error(server, remote, tmp_path):
-    make_far(tmp_path / "far.h5")
-    server.put(CONTAINER, "far.h5", (tmp_path / "far.h5").read_bytes())
-    there = remote("far.h5")
-    server.put(CONTAINER, "far.h5", (tmp_path / "far.h5").read_bytes())
-    with pytest.raises(OSError) as caught:
-        (there.path / "v/39.0").read_bytes()
-    assert caught.value.errno == errno.ESTALE
+    check_replaced_between_parts(server, remote, tmp_path)
 
 
 def test_faults_end_right(server, remote, mount, tmp_path):
-    make_v3(tmp_path / "v3.zarr")
-    server.put_tree(CONTAINER, tmp_path / "v3.zarr", "v3.zarr/")
-    expected = files_of(mount(tmp_path / "v3.zarr", "ro").path)
-    server.control(seed=7)
     busy = {"status": 503, "headers": {"x-ms-error-code": "ServerBusy"}}
-    for kind, more in [("error", busy), ("reset", {}), ("short_body", {}), ("error", {"status": 500})]:
-        server.fault(kind, probability=0.05, **more)
-    assert files_of(remote("v3.zarr").path) == expected
-    assert sum(fault["fired"] for fault in server.control()["faults"]) > 0, "nothing was tried"
+    check_faults_end_right(server, remote, mount, tmp_path, [("error", busy), ("reset", {}), ("short_body", {}), ("error", {"status": 500})])
 
 
 # --- what is absent
@@ -441,14 +424,7 @@ def test_four_mounts_write_parts_of_the_same_chunk(make, name, size, either, mou
 
 
 def test_a_write_whose_answer_is_lost_counts_once(server, remote, stored):
-    there = remote("v2.zarr")
-    server.fault("reset", after="operation", operation="PutBlob", times=3)
-    fd = os.open(there.path / "a/0.0", os.O_WRONLY)
-    os.pwrite(fd, b"part", 40)
-    os.fsync(fd)
-    os.close(fd)
-    server.clear_faults()
-    assert (remote("v2.zarr", "ro").path / "a/0.0").read_bytes()[40:44] == b"part"
+    check_a_lost_answer_counts_once(server, remote, "PutBlob")
 
 
 @pytest.mark.parametrize("status,code,expected", [(403, "AuthorizationPermissionMismatch", errno.EACCES), (412, "LeaseIdMissing", errno.EIO),

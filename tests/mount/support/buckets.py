@@ -1,6 +1,7 @@
 """What the tests of object stores share: our own S3 server, which counts requests and fails on demand, mounts of what is in it, and the
 datasets that are put there."""
 import concurrent.futures
+import errno
 import json
 import os
 import pathlib
@@ -147,6 +148,52 @@ def write_from_four_mounts(mount_one, name, size):
     content = (seen.path / name).read_bytes()
     assert content[:16 * size] == b"".join(bytes([16 * which + step + 1]) * size for step in range(4) for which in range(4))
     assert {f"user.m{which}" for which in range(4)} <= set(os.listxattr(seen.path))
+
+
+# What each cloud's tests try of a mount of their own, remote(name, *options), in the words of its server.
+
+
+def check_lists_of_several_pages(server, remote, tmp_path, operation):
+    make_v2(tmp_path / "v2.zarr")
+    server.put_tree(BUCKET, tmp_path / "v2.zarr", "v2.zarr/")
+    server.set(page_size=3)
+    there = remote("v2.zarr")
+    assert {path.name for path in (there.path / "a").iterdir()} >= {f"{i}.{j}" for i in range(4) for j in range(3)}
+    assert server.summary()["operations"][operation] >= 4
+
+
+def check_replaced_between_parts(server, remote, tmp_path):
+    """Also by one of the same content, which has another ETag or generation."""
+    make_far(tmp_path / "far.h5")
+    server.put(BUCKET, "far.h5", (tmp_path / "far.h5").read_bytes())
+    there = remote("far.h5")
+    server.put(BUCKET, "far.h5", (tmp_path / "far.h5").read_bytes())
+    with pytest.raises(OSError) as caught:
+        (there.path / "v/39.0").read_bytes()
+    assert caught.value.errno == errno.ESTALE
+
+
+def check_faults_end_right(server, remote, mount, tmp_path, faults, **which):
+    make_v3(tmp_path / "v3.zarr")
+    server.put_tree(BUCKET, tmp_path / "v3.zarr", "v3.zarr/")
+    expected = files_of(mount(tmp_path / "v3.zarr", "ro").path)
+    server.control(seed=7)
+    for kind, more in faults:
+        server.fault(kind, probability=0.05, **which, **more)
+    assert files_of(remote("v3.zarr").path) == expected
+    assert sum(fault["fired"] for fault in server.control()["faults"]) > 0, "nothing was tried"
+
+
+def check_a_lost_answer_counts_once(server, remote, operation):
+    """Of a write, to the store of make_v2() in v2.zarr."""
+    there = remote("v2.zarr")
+    server.fault("reset", after="operation", operation=operation, times=3)
+    fd = os.open(there.path / "a/0.0", os.O_WRONLY)
+    os.pwrite(fd, b"part", 40)
+    os.fsync(fd)
+    os.close(fd)
+    server.clear_faults()
+    assert (remote("v2.zarr", "ro").path / "a/0.0").read_bytes()[40:44] == b"part"
 
 
 def write(path, content):
