@@ -270,6 +270,18 @@ Result<bool> BucketFiles::has_any() const {
   CODECFS_ASSIGN(const remote::ObjectList page, place_.client->list(place_.prefix, true, {}));
   if (std::ranges::find(page.objects, place_.prefix + kPartialNote, &remote::ListedObject::key) != page.objects.end())
     return fail(EINVAL, "{}: no Zarr store: codecfs convert --resume completes it, or remove its objects", path_of(""));
+  const auto has = [&](const char* name) {
+    const std::string key = place_.prefix + name;
+    return std::ranges::find(page.prefixes, key) != page.prefixes.end() ||
+           std::ranges::find(page.objects, key, &remote::ListedObject::key) != page.objects.end();
+  };
+  // Format 1 has an object for each branch, 2 one for all.
+  bool is_icechunk = has("snapshots/") && has("transactions/") && has("repo");
+  if (!is_icechunk && has("snapshots/") && has("refs/")) {
+    CODECFS_ASSIGN(const remote::ObjectList branch, place_.client->list(place_.prefix + "refs/branch.main/", true, {}));
+    is_icechunk = !branch.objects.empty();
+  }
+  if (is_icechunk) return fail(EINVAL, "{}: {}", path_of(""), kIcechunk);
   return !page.objects.empty() || !page.prefixes.empty() || !page.next.empty();
 }
 

@@ -50,7 +50,8 @@ class BucketFiles final : public FolderFiles {
   [[nodiscard]] Result<std::shared_ptr<Source>> open_dataset(const std::string& key, const Found& expected,
                                                              bool may_write) const override;
 
-  /// Whether there is any object in the folder. EINVAL if it is an unfinished copy of a store.
+  /// Whether there is any object in the folder. EINVAL if it is an unfinished copy of a store, or an
+  /// Icechunk repository.
   [[nodiscard]] Result<bool> has_any() const;
 
  private:

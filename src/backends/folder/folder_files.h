@@ -19,6 +19,10 @@
 
 namespace codecfs::folder {
 
+/// Why no folder is shown of such a directory, of a disk or a bucket.
+inline constexpr const char* kIcechunk =
+    "is an Icechunk repository, which cannot be mounted; xarray.open_zarr(session.store).to_zarr(PATH) copies it";
+
 /// What was found under a name.
 struct Found {
   EntryKind kind = EntryKind::file;  // group or variable: a dataset

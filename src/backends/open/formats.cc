@@ -116,8 +116,7 @@ SourceResult open_folder_at(const SourceOpener& opener, const std::string& path,
   // Format 1 has a file for each branch, 2 one for all.
   if (has(fd.get(), "snapshots") &&
       (has(fd.get(), "refs/branch.main") || (has(fd.get(), "repo") && has(fd.get(), "transactions"))))
-    return fail(EINVAL,
-                "{}: is an Icechunk repository, which cannot be mounted; icechunk's to_zarr or xarray copies it", path);
+    return fail(EINVAL, "{}: {}", path, folder::kIcechunk);
   const auto open = [opener](const std::string& dataset, bool writes) { return opener.open(dataset, writes); };
   return open_folder(path, {.kind = dataset_kind, .open = open}, may_write);
 }

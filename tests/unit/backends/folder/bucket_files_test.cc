@@ -88,6 +88,20 @@ TEST_F(BucketFilesTest, AListTakesThePlaceOfManyNames) {
   EXPECT_FALSE(files->look("large/none").value());
 }
 
+// The names that icechunk 2.3 writes in its formats 1 and 2, before the first commit and after it.
+TEST_F(BucketFilesTest, AnIcechunkRepositoryIsNoFolder) {
+  const auto has_any = [&](const std::vector<std::string>& names) {
+    objects = std::make_shared<MemoryObjects>();
+    for (const std::string& name : names) objects->set("p/" + name, "text");
+    return open()->has_any();
+  };
+  EXPECT_EQ(has_any({"refs/branch.main/ref.json", "snapshots/1CECHNKREP0F1RSTCMT0"}).error().code, EINVAL);
+  EXPECT_EQ(has_any({"repo", "snapshots/1CECHNKREP0F1RSTCMT0", "transactions/1CECHNKREP0F1RSTCMT0"}).error().code,
+            EINVAL);
+  EXPECT_TRUE(has_any({"refs/main", "snapshots/5d0f"}).value()) << "a cache of models";
+  EXPECT_TRUE(has_any({"repo", "transactions/2020.nc"}).value());
+}
+
 TEST_F(BucketFilesTest, ADatasetThatIsNoneBecomesAFile) {
   const auto files = open();
   const auto found = files->look("a.nc").value();
