@@ -9,6 +9,7 @@
 #include "remote/azure_account.h"
 #include "remote/credential_answers.h"
 #include "remote/text_file.h"
+#include "remote/web_url.h"
 
 namespace codecfs::remote {
 namespace {
@@ -25,17 +26,13 @@ Result<Credentials> application_token(HttpClient& http, const std::string& tenan
   if (authority.empty()) authority = "https://login.microsoftonline.com";
   if (!authority.contains("://")) authority.insert(0, "https://");
   while (authority.ends_with('/')) authority.pop_back();
+  const Result<Origin> origin = origin_of(authority);
+  if (!origin || !origin->is_private()) return fail(EACCES, "AZURE_AUTHORITY_HOST is no URL of https");
   const std::string form = fmt::format("grant_type=client_credentials&client_id={}&scope={}&{}",
                                        percent_encode(client, false), percent_encode(kScope, false), proof);
-  HttpRequest request;
-  request.method = "POST";
-  request.url = fmt::format("{}/{}/oauth2/v2.0/token", authority, percent_encode(tenant, false));
-  request.headers = {{"Content-Type", "application/x-www-form-urlencoded"}};
-  request.body = std::as_bytes(std::span(form));
-  request.max_body = kMaxCredentialAnswer;
-  const std::string place = fmt::format("a token of {}", host_of(request.url));
-  const Result<HttpResponse> response = request_credentials(http, request, kTokenAttempts);
-  return parse_token_response(response, place);
+  const std::string url = fmt::format("{}/{}/oauth2/v2.0/token", authority, percent_encode(tenant, false));
+  return parse_token_response(request_credentials(http, form_request(url, form), kTokenAttempts),
+                              fmt::format("a token of {}", host_of(url)));
 }
 
 /// The managed identity of a virtual machine, a node of Kubernetes, ...

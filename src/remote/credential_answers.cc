@@ -110,6 +110,16 @@ Result<HttpResponse> repeat_request(const std::function<Result<HttpResponse>()>&
   }
 }
 
+HttpRequest form_request(std::string url, const std::string& form) {
+  HttpRequest request;
+  request.method = "POST";
+  request.url = std::move(url);
+  request.headers = {{"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"}};
+  request.body = std::as_bytes(std::span(form));
+  request.max_body = kMaxCredentialAnswer;
+  return request;
+}
+
 std::string_view body_text(const HttpResponse& response) {
   return {reinterpret_cast<const char*>(response.body.data()), response.body.size()};
 }

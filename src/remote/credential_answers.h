@@ -20,6 +20,8 @@ std::string environment_value(const char* name);
 Result<HttpResponse> request_credentials(HttpClient& http, const HttpRequest& request, int attempts);
 Result<HttpResponse> repeat_request(const std::function<Result<HttpResponse>()>& send, int attempts);
 
+/// A POST of a form. `form` must stay valid until the request has ended.
+HttpRequest form_request(std::string url, const std::string& form);
 std::string_view body_text(const HttpResponse& response);
 
 /// From {"AccessKeyId", "SecretAccessKey", `token_name`, "Expiration"}. `place` begins the message of errors. EACCES.

@@ -90,16 +90,6 @@ Result<Credentials> ask_sts(HttpClient& http, const HttpRequest& request, const 
   return check_credentials(std::move(credentials), place);
 }
 
-HttpRequest form_request(const std::string& url, const std::string& form) {
-  HttpRequest request;
-  request.method = "POST";
-  request.url = url;
-  request.headers = {{"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"}};
-  request.body = std::as_bytes(std::span(form));
-  request.max_body = kMaxCredentialAnswer;
-  return request;
-}
-
 }  // namespace
 
 Result<Credentials> assume_role(HttpClient& http, const std::string& region, const Role& role,

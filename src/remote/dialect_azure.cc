@@ -51,15 +51,11 @@ class AzureDialect final : public Dialect {
                Time now) const override {
     http.url = fmt::format("{}/{}{}{}", account_.endpoint, percent_encode(container_, false), key.empty() ? "" : "/",
                            percent_encode(key, true));
-    char separator = '?';
-    for (const auto& [name, value] : query) {
-      http.url += fmt::format("{}{}={}", separator, percent_encode(name, false), percent_encode(value, false));
-      separator = '&';
-    }
+    http.url += query_text(query);
     http.headers.push_back({"x-ms-version", kVersion});
     if (credentials == nullptr) return;
     if (account_.login == AzureLogin::signature && credentials->access_key != kBearer) {
-      http.url += separator + credentials->session_token;
+      http.url += (query.empty() ? "?" : "&") + credentials->session_token;
     } else if (account_.login == AzureLogin::shared_key) {
       sign_for_azure(http, account_.name, credentials->secret_key, query, now);
     } else {

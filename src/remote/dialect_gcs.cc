@@ -43,11 +43,7 @@ class GcsDialect final : public Dialect {
                Time /*now*/) const override {
     http.url = fmt::format("{}/{}{}{}", settings_.endpoint, percent_encode(settings_.bucket, false),
                            key.empty() ? "" : "/", percent_encode(key, true));
-    char separator = '?';
-    for (const auto& [name, value] : query) {
-      http.url += fmt::format("{}{}={}", separator, percent_encode(name, false), percent_encode(value, false));
-      separator = '&';
-    }
+    http.url += query_text(query);
     if (!settings_.project.empty()) http.headers.push_back({"x-goog-user-project", settings_.project});
     if (credentials != nullptr) http.headers.push_back({"Authorization", "Bearer " + credentials->session_token});
   }

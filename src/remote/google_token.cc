@@ -51,13 +51,7 @@ Key read_private_key(const std::string& pem) {
 Result<Credentials> request_google_token(HttpClient& http, const std::string& url, const std::string& form) {
   const Result<Origin> origin = origin_of(url);
   if (!origin || !origin->is_private()) return fail(EACCES, "the \"token_uri\" of the credentials is no URL of https");
-  HttpRequest request;
-  request.method = "POST";
-  request.url = url;
-  request.headers = {{"Content-Type", "application/x-www-form-urlencoded"}};
-  request.body = std::as_bytes(std::span(form));
-  request.max_body = kMaxCredentialAnswer;
-  return parse_token_response(request_credentials(http, request, kGoogleAttempts),
+  return parse_token_response(request_credentials(http, form_request(url, form), kGoogleAttempts),
                               fmt::format("a token of {}", host_of(url)));
 }
 

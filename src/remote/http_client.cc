@@ -190,4 +190,11 @@ std::string percent_encode(std::string_view text, bool keep_slash) {
   return encoded;
 }
 
+std::string query_text(const std::vector<std::pair<std::string, std::string>>& query) {
+  std::string text;
+  for (const auto& [name, value] : query)
+    text += fmt::format("{}{}={}", text.empty() ? '?' : '&', percent_encode(name, false), percent_encode(value, false));
+  return text;
+}
+
 }  // namespace codecfs::remote

@@ -75,5 +75,7 @@ class HttpClient {
 std::string host_of(std::string_view url);
 /// Percent-encodes everything but A-Z a-z 0-9 - . _ ~ and, with `keep_slash`, "/" (as AWS signs it).
 std::string percent_encode(std::string_view text, bool keep_slash);
+/// "?name=value&name=value", percent-encoded; empty if there are none.
+std::string query_text(const std::vector<std::pair<std::string, std::string>>& query);
 
 }  // namespace codecfs::remote

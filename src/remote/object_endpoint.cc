@@ -136,12 +136,7 @@ std::string ObjectEndpoint::url_of(const std::string& key,
         access_point_ ? fmt::format("{}-{}", access_point_->name, access_point_->account) : url_.bucket;
     made = fmt::format("{}{}.{}/{}", endpoint.substr(0, host), name, endpoint.substr(host), percent_encode(key, true));
   }
-  char separator = '?';
-  for (const auto& [name, value] : query) {
-    made += fmt::format("{}{}={}", separator, percent_encode(name, false), percent_encode(value, false));
-    separator = '&';
-  }
-  return made;
+  return made + query_text(query);
 }
 
 std::string ObjectEndpoint::name_of(const std::string& key) const {

@@ -136,6 +136,9 @@ TEST_F(Azure, WorkloadIdentity) {
   environment_.set("AZURE_CLIENT_ID", "id&1");
   EXPECT_TRUE(is_refusal(azure_token(*http_, federated_token_file()), {"AZURE_TENANT_ID"}));
   environment_.set("AZURE_TENANT_ID", "tenant");
+  environment_.set("AZURE_AUTHORITY_HOST", "http://192.0.2.1");
+  EXPECT_TRUE(is_refusal(azure_token(*http_, federated_token_file()), {"AZURE_AUTHORITY_HOST"})) << "not encrypted";
+  environment_.set("AZURE_AUTHORITY_HOST", server.url() + "/");
   const auto found = azure_token(*http_, federated_token_file());
   ASSERT_TRUE(found) << found.error().reason;
   EXPECT_EQ(found->session_token, "T");
