@@ -31,6 +31,8 @@ class MemoryObjects final : public remote::ObjectClient {
   std::atomic<std::chrono::milliseconds> delay{std::chrono::milliseconds(0)};  // of GET and LIST
   std::atomic<bool> hangs = false;  // GET and LIST, until the thread is interrupted
   std::atomic<int> gets = 0;
+  std::atomic<int> gets_now = 0;
+  std::atomic<int> most_gets = 0;  // at the same time
   std::atomic<int> lists = 0;
   std::atomic<int> lists_now = 0;
   std::atomic<int> most_lists = 0;  // at the same time
@@ -54,7 +56,11 @@ class MemoryObjects final : public remote::ObjectClient {
                                                 uint64_t limit, const std::string& etag) override {
     CODECFS_TRY(begin("GET", key));
     ++gets;
-    CODECFS_TRY(pass());
+    const int running = ++gets_now;
+    most_gets = std::max(most_gets.load(), running);
+    const Result<> passed = pass();
+    --gets_now;
+    CODECFS_TRY(passed);
     const std::lock_guard lock(mutex_);
     const auto found = objects_.find(key);
     if (found == objects_.end()) return std::nullopt;

@@ -33,6 +33,7 @@ class ForwardingSource : public Source {
     for (Entry& entry : entries) CODECFS_TRY(shown(group, there, entry));
     return entries;
   }
+  Result<> expect_tree(ObjectId group) override { return call<&Source::expect_tree>(Purpose::describing, group); }
   Result<Entry> find(ObjectId group, std::string_view name) override {
     return member<&Source::find>(Purpose::describing, group, name);
   }
@@ -85,6 +86,9 @@ class ForwardingSource : public Source {
   }
   Result<> expect(ObjectId variable, std::span<const uint64_t> numbers) override {
     return call<&Source::expect>(Purpose::reading_chunks, variable, numbers);
+  }
+  Result<> expect_places(ObjectId variable, std::span<const uint64_t> numbers) override {
+    return call<&Source::expect_places>(Purpose::reading_chunks, variable, numbers);
   }
   Result<std::optional<Buffer>> read_stored(ObjectId variable, uint64_t number) override {
     return call<&Source::read_stored>(Purpose::reading_chunks, variable, number);

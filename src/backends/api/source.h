@@ -77,6 +77,9 @@ class Source {
     CODECFS_ASSIGN(std::vector<UnreadableMember> unreadable, unreadable_members(group));
     return Members{std::move(entries), std::move(unreadable)};
   }
+  /// All groups and variables below a group will be described soon: a source that waits for a network requests their
+  /// metadata together, and waits for it. Errors show again when they are described.
+  virtual Result<> expect_tree(ObjectId /*group*/) { return {}; }
   /// One member of a group. ENOENT.
   virtual Result<Entry> find(ObjectId group, std::string_view name) = 0;
   virtual Result<std::vector<Attribute>> group_attributes(ObjectId group) = 0;
@@ -203,6 +206,9 @@ class Source {
   /// These chunks will be read soon: a source that waits for a network requests them together. May wait for their
   /// places. Errors show again when the chunks are read.
   virtual Result<> expect(ObjectId, std::span<const uint64_t> /*numbers*/) { return {}; }
+  /// It will soon be asked where these chunks are: a source that needs requests to know that begins them. Does not
+  /// wait.
+  virtual Result<> expect_places(ObjectId, std::span<const uint64_t> /*numbers*/) { return {}; }
   /// The bytes alone of what fetch_chunk() returns.
   Result<Buffer> read_chunk(ObjectId variable, uint64_t number) {
     CODECFS_ASSIGN(DecodedChunk chunk, fetch_chunk(variable, number));

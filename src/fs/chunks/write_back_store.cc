@@ -17,11 +17,14 @@ void WriteBack::drop_cached(ChunkKey key) noexcept {
 }
 
 /// Whether closed chunks are encoded at once, in parallel with the writer. Fewer dirty bytes wait for the interval, as
-/// they may be written again.
+/// they may be written again. A source behind a network takes longer than its writer, so that less is to wait for it.
 bool WriteBack::is_pressed() const {
   constexpr uint64_t kPressure = 8;
   constexpr uint64_t kMemoryPressure = 2;  // of chunks smaller than a page
+  constexpr uint64_t kRemotePressure = uint64_t{4} << 20;
+  const bool is_remote = dataset_.source().reads_at_once() != 0;
   return edits_.dirty().bytes > options_.dirty_bytes / kPressure ||
+         (is_remote && edits_.dirty().bytes > kRemotePressure) ||
          edits_.dirty().memory > options_.dirty_bytes / kMemoryPressure;
 }
 

@@ -53,6 +53,7 @@ class Consolidation {
 
   Result<std::string> run(ObjectId group) {
     top_ = group;
+    (void)source_.expect_tree(group);  // an error shows again
     CODECFS_TRY(collect(group, "", 0));
     add_links();
     return std::move(members_);

@@ -9,6 +9,7 @@
 namespace codecfs::fs {
 namespace {
 
+constexpr uint64_t kPlacesAhead = 16;          // times the bytes that are requested: of shards whose indexes are
 constexpr uint64_t kRequestedAhead = 3;        // times the bytes, decoded, that are decoded ahead
 constexpr size_t kMaxRequested = 1024;         // chunks, at a time
 constexpr uint64_t kNear = uint64_t{4} << 20;  // bytes that a sequential reader's requests are out of order, at most
@@ -85,8 +86,14 @@ Result<> ArrayView::begin_reading(const OpenArray& array, const ArrayNow& now, u
   const uint64_t budget = mount_.chunks.read_ahead.budget();
   const auto requested = array.requested.note(offset, size, in_order, array.file, kRequestedAhead * budget);
   if (requested && in_order) {
+    Source& source = mount_.dataset.source();
+    if (now.variable->facts->shards) {
+      const uint64_t end = requested->offset + requested->size;
+      const uint64_t most = std::min(array.file.size() - end, kPlacesAhead * requested->size);
+      if (most > 0) (void)source.expect_places(now.node->object, array.file.chunks_of(end, most, kMaxRequested));
+    }
     const std::vector<uint64_t> numbers = array.file.chunks_of(requested->offset, requested->size, kMaxRequested);
-    if (numbers.size() > 1) (void)mount_.dataset.source().expect(now.node->object, numbers);
+    if (numbers.size() > 1) (void)source.expect(now.node->object, numbers);
   }
   const auto range = array.ahead.note(offset, size, in_order, array.file, budget);
   if (!range) return {};

@@ -192,6 +192,56 @@ def test_the_names_of_new_chunks_are_looked_up_by_a_list(server, remote, objects
     assert zarr.open(str(objects / "new.zarr"), mode="r")["t"][:].tolist() == np.repeat(np.arange(1, 61), 10).tolist()
 
 
+def test_the_names_of_new_chunks_in_directories_are_looked_up_by_a_list(server, remote, objects):
+    """Of v3, each chunk has a directory of its own."""
+    there = remote("new.zarr", "create=zarr3", "view=encoded3", "commit=3600")
+    os.mkdir(there.path / "t")
+    (there.path / "t/zarr.json").write_text(json.dumps({
+        "zarr_format": 3, "node_type": "array", "shape": [60, 10], "data_type": "int32", "fill_value": 0, "codecs": [{"name": "bytes"}],
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 10]}}, "chunk_key_encoding": {"name": "default"}}))
+    sync(there.path / "t/zarr.json")
+    server.control(clear_log=True)
+    for number in range(60):
+        os.makedirs(there.path / f"t/c/{number}", exist_ok=True)
+        aside = there.path / f"t/c/{number}/0.{number:032x}.partial"
+        aside.write_bytes(np.full(10, number + 1, "<i4").tobytes())
+        os.replace(aside, there.path / f"t/c/{number}/0")
+    gets, lists = reads_of(server)
+    assert len(gets) <= 2 and 1 <= lists <= 8, "a list lasts for 5 s"
+    unmount(there)
+    assert sum(key.startswith("new.zarr/t/c/") for _, key, _ in requests_of(server, "PUT")) == 60
+    stored = {int(path.parent.name): np.frombuffer(path.read_bytes(), "<i4").tolist() for path in (objects / "new.zarr/t/c").glob("*/0")}
+    assert stored == {number: [number + 1] * 10 for number in range(60)}
+
+
+def test_what_is_written_is_sent_while_more_is_written(server, remote, objects):
+    """No commit comes in an hour: of few chunks, which may be written again, nothing is sent; of many, all but the last are."""
+    array = {"zarr_format": 2, "shape": [24 << 20], "chunks": [1 << 20], "dtype": "|u1", "compressor": None, "filters": None, "fill_value": 0,
+             "order": "C"}
+    there = remote("new.zarr", "create=zarr", "commit=3600")
+    os.mkdir(there.path / "t")
+    (there.path / "t/.zarray").write_text(json.dumps(array))
+    sync(there.path / "t/.zarray")
+    server.control(clear_log=True)
+
+    def sent():
+        return [key for _, key, _ in requests_of(server, "PUT") if key.startswith("new.zarr/t/")]
+
+    for number in range(3):
+        (there.path / f"t/{number}").write_bytes(bytes([number]) * (1 << 20))
+    time.sleep(0.5)
+    assert not sent()
+    for number in range(3, 24):
+        (there.path / f"t/{number}").write_bytes(bytes([number]) * (1 << 20))
+    deadline = time.monotonic() + 60
+    while len(sent()) < 16:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    unmount(there)
+    assert sorted(sent()) == sorted(f"new.zarr/t/{number}" for number in range(24)), "each once"
+    assert [(objects / f"new.zarr/t/{number}").read_bytes()[-1] for number in range(24)] == list(range(24))
+
+
 def test_long_lists_are_not_made_for_few_names(server, remote, objects):
     """Each page has ten names, and the array 200: the first lists are given up, and one costs as many absent names as it has pages."""
     there = make_new(server, remote, 400)

@@ -153,6 +153,14 @@ Result<> ChunkFileReader::expect(ObjectId variable, std::span<const uint64_t> nu
   return {};
 }
 
+Result<> ChunkFileReader::expect_places(ObjectId variable, std::span<const uint64_t> numbers) {
+  const auto lock = store_.using_keys();
+  CODECFS_ASSIGN(const auto array, store_.array_with_chunks(variable));
+  const bool waits = store_.files().reads_at_once() > 0;
+  if (waits && array->array.shards && !array->array.variable.unreadable) store_.shards().expect_places(*array, numbers);
+  return {};
+}
+
 Result<DecodedChunk> ChunkFileReader::fetch_chunk(ObjectId variable, uint64_t number) {
   ArrayPtr array;
   std::optional<Buffer> stored;

@@ -23,6 +23,7 @@ class ChunkFileReader {
   Result<ChunkInfo> locate(ObjectId variable, uint64_t number);
   Result<std::vector<uint64_t>> stored_chunks(ObjectId variable, uint64_t from, size_t limit);
   Result<> expect(ObjectId variable, std::span<const uint64_t> numbers);
+  Result<> expect_places(ObjectId variable, std::span<const uint64_t> numbers);
   Result<DecodedChunk> fetch_chunk(ObjectId variable, uint64_t number);
   Result<std::optional<Buffer>> read_part(ObjectId variable, uint64_t number, uint64_t offset, uint64_t size);
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number);

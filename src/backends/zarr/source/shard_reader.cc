@@ -67,6 +67,7 @@ struct ShardReader::Index {
 namespace {
 
 constexpr size_t kIndexesAtOnce = 32;  // whose indexes are requested
+constexpr size_t kPlacesAhead = 8;     // shards whose indexes are requested before their chunks are expected
 
 using Coordinates = std::array<uint64_t, ChunkGrid::kMaxRank>;
 
@@ -192,6 +193,21 @@ void ShardReader::expect(const OpenArray& array, std::span<const uint64_t> numbe
     expect_in(array, shards[i].first, shards[i].second);
     return {};
   });
+} catch (const std::bad_alloc&) {
+}
+
+void ShardReader::expect_places(const OpenArray& array, std::span<const uint64_t> numbers) try {
+  std::vector<std::string> keys;
+  std::optional<uint64_t> last;
+  for (const uint64_t number : numbers) {
+    const uint64_t shard = shard_of(array.array, number);
+    if (shard == last) continue;
+    last = shard;
+    if (std::string key = shard_key(array, shard); std::ranges::find(keys, key) == keys.end())
+      keys.push_back(std::move(key));
+    if (keys.size() == kPlacesAhead) break;
+  }
+  files_.expect_opened(keys);
 } catch (const std::bad_alloc&) {
 }
 

@@ -35,6 +35,9 @@ class ShardReader {
   /// These chunks will be read() soon, of a store that waits for a network: it requests them together. Waits for the
   /// indexes of their shards. Ignores errors, which read() will return.
   void expect(const OpenArray& array, std::span<const uint64_t> numbers);
+  /// It will soon be asked where these chunks are: a store that waits for a network begins to request the indexes of
+  /// the first of their shards. Does not wait.
+  void expect_places(const OpenArray& array, std::span<const uint64_t> numbers);
   /// The stored bytes of a chunk, at most array.max_stored. None if it is not stored. EIO.
   Result<std::optional<Buffer>> read(const OpenArray& array, uint64_t number);
   /// As read(), in an open shard.

@@ -103,6 +103,12 @@ class ZarrSource final : public Source {
     std::erase_if(members, [&](const auto& member) { return zarr::LinksShown::find(links, member.name) != nullptr; });
     return members;
   }
+  Result<> expect_tree(ObjectId group) override {
+    const auto lock = store_.using_keys();
+    CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
+    store_.files().expect_tree(object.key);
+    return {};
+  }
   Result<Entry> find(ObjectId group, std::string_view name) override {
     const auto lock = store_.using_keys();
     CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
@@ -173,6 +179,9 @@ class ZarrSource final : public Source {
   }
   Result<> expect(ObjectId variable, std::span<const uint64_t> numbers) override {
     return reader_.expect(variable, numbers);
+  }
+  Result<> expect_places(ObjectId variable, std::span<const uint64_t> numbers) override {
+    return reader_.expect_places(variable, numbers);
   }
   Result<std::optional<uint64_t>> stored_bytes(ObjectId variable, uint64_t number) override {
     return reader_.stored_bytes(variable, number);

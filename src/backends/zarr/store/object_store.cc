@@ -26,7 +26,10 @@ constexpr size_t kKeptFiles = 4096;
 constexpr size_t kSizes = size_t{1} << 16;
 constexpr size_t kStates = size_t{1} << 20;  // of objects, about 150 bytes each
 constexpr size_t kListings = 16;
+constexpr size_t kGroups = size_t{1} << 16;  // whose members are known
+constexpr uint64_t kMembersBytes = uint64_t{32} << 20;
 constexpr size_t kOpened = 256;
+constexpr size_t kOpening = 16;                           // threads that open files ahead
 constexpr size_t kThreads = 64;                           // that wait for parts of files
 constexpr uint64_t kExpectedParts = uint64_t{128} << 20;  // bytes
 
@@ -128,6 +131,23 @@ struct ObjectStore::OpenedFile {
   Clock::time_point at;
 };
 
+/// Requests of files that will be opened.
+struct ObjectStore::Opening {
+  std::atomic<bool> is_ending = false;
+  const Interruption::Check ends = [this] { return is_ending.load(); };
+  remote::RequestThreads threads{kOpening};
+
+  Opening() = default;
+  ~Opening() {
+    is_ending = true;
+    threads.wait();
+  }
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+};
+
+ObjectStore::~ObjectStore() = default;
+
 Result<std::unique_ptr<ObjectStore>> ObjectStore::open(std::shared_ptr<remote::ObjectClient> client,
                                                        const std::string& key, std::optional<Error> unwritable) {
   std::string prefix = key;
@@ -147,9 +167,11 @@ ObjectStore::ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::stri
       sizes_(kSizes),
       states_(kStates),
       listings_(kListings),
+      members_(kGroups, kMembersBytes),
       opened_(kOpened),
       threads_(std::make_shared<remote::RequestThreads>(kThreads)),
-      expected_([this](const std::string& key) { return get_expected(key); }, client_->statistics()) {
+      expected_([this](const std::string& key) { return get_expected(key); }, client_->statistics()),
+      opening_(std::make_unique<Opening>()) {
   status_.st_mode = S_IFDIR | (unwritable_ ? 0555 : 0755);
   status_.st_nlink = 1;
   status_.st_uid = ::geteuid();
@@ -317,8 +339,27 @@ Result<std::optional<Buffer>> ObjectStore::read_parts(const std::string& key, co
 }
 
 Result<std::shared_ptr<const StoredFile>> ObjectStore::open_file(const std::string& key) const {
-  if (const auto known = opened_.get(key); known && Clock::now() - known->at < kLifetime) return known->file;
+  if (auto known = opened(key)) return known;
   return open_anew(key);
+}
+
+/// What was opened within kLifetime; else null.
+std::shared_ptr<const ObjectStore::File> ObjectStore::opened(const std::string& key) const {
+  const auto known = opened_.get(key);
+  return known && Clock::now() - known->at < kLifetime ? known->file : nullptr;
+}
+
+void ObjectStore::expect_opened(std::span<const std::string> keys) const {
+  for (const std::string& key : keys) {
+    if (opened(key)) continue;
+    opening_->threads.run([this, key] {
+      try {
+        const Interruption::Scope scope(&opening_->ends);
+        (void)open_file(key);  // an error shows when it is opened
+      } catch (const std::bad_alloc&) {
+      }
+    });
+  }
 }
 
 Result<std::shared_ptr<const StoredFile>> ObjectStore::reopen_file(const std::string& key) const {

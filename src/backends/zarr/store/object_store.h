@@ -43,6 +43,10 @@ class ObjectStore final : public Store {
   static Result<std::unique_ptr<ObjectStore>> open(std::shared_ptr<remote::ObjectClient> client, const std::string& key,
                                                    std::optional<Error> unwritable);
 
+  ~ObjectStore() override;
+  ObjectStore(const ObjectStore&) = delete;
+  ObjectStore& operator=(const ObjectStore&) = delete;
+
   [[nodiscard]] const struct stat& status() const override { return status_; }
   [[nodiscard]] struct statvfs filesystem() const override { return {}; }
   [[nodiscard]] Result<std::optional<struct stat>> stat(const std::string& key) const override;
@@ -58,6 +62,8 @@ class ObjectStore final : public Store {
   [[nodiscard]] Result<std::shared_ptr<const StoredFile>> reopen_file(const std::string& key) const override;
   bool take_changed(const std::string& key) const override;
   void expect(std::span<const std::string> keys, uint64_t most_bytes) const override;
+  void expect_opened(std::span<const std::string> keys) const override;
+  void expect_tree(const std::string& group) const override;
 
   // --- for ObjectWriter
 
@@ -91,6 +97,13 @@ class ObjectStore final : public Store {
     std::map<std::string, Listed, std::less<>> sizes;
   };
   using ListingPtr = std::shared_ptr<const Listing>;
+  /// The directories in a group.
+  struct Members {
+    Clock::time_point began;  // what was written later may not be in it
+    Clock::time_point made;
+    std::set<std::string> names;
+  };
+  using MembersPtr = std::shared_ptr<const Members>;
   struct Size {
     uint64_t bytes;
     Clock::time_point at;
@@ -116,6 +129,7 @@ class ObjectStore final : public Store {
   ObjectStore(std::shared_ptr<remote::ObjectClient> client, std::string prefix, std::optional<Error> unwritable);
   Result<> for_each_page(const std::string& prefix, bool delimited, ListedSoFar& so_far,
                          const std::function<size_t(const remote::ObjectList&)>& take) const;
+  [[nodiscard]] std::shared_ptr<const File> opened(const std::string& key) const;
   Result<> check_state(const std::string& key, const std::string& etag) const;
   void note_state(const std::string& key, const std::string& etag) const;
   static constexpr uint64_t kAdopted = 1;  // in states_
@@ -133,11 +147,13 @@ class ObjectStore final : public Store {
   [[nodiscard]] ListingPtr listing_of(const std::string& key) const;
   Result<ListingPtr> list_all(const std::string& directory, ListedSoFar& so_far) const;
   Result<> list_into(Listing& listing, const std::string& directory, ListedSoFar& so_far) const;
+  [[nodiscard]] std::vector<std::string> directories_of(const std::string& key) const;
   void note_absent(const std::string& key) const;
   void list_if_absences_pay(const std::string& key) const;
   [[nodiscard]] std::vector<std::string> divided(const std::string& directory) const;
-  Result<> list_group(const std::string& group,
-                      const std::function<Result<>(const char* name, EntryType type)>& visit) const;
+  Result<MembersPtr> members_of(const std::string& group) const;
+  Result<> members_into(Members& members, const std::string& group) const;
+  [[nodiscard]] std::vector<std::string> metadata_of(const std::string& group, const Members& members) const;
 
   const std::shared_ptr<remote::ObjectClient> client_;
   const std::string prefix_;  // empty, or ends with "/"
@@ -150,7 +166,9 @@ class ObjectStore final : public Store {
   mutable LruMap<std::string, uint64_t> states_;  // of the objects that were read or listed: hashes of their ETags
   mutable SingleFlight<PartPtr> parts_under_way_;
   mutable SingleFlight<ListingPtr> listings_under_way_;
+  mutable SingleFlight<MembersPtr> members_under_way_;
   mutable LruMap<std::string, Listing> listings_;  // by the key of the directory
+  mutable LruMap<std::string, Members> members_;   // by the key of the group
   mutable LruMap<std::string, OpenedFile> opened_;
   std::atomic<uint64_t> lists_generation_ = 0;  // increased by forget_lists()
   mutable Mutex mutex_;
@@ -158,7 +176,10 @@ class ObjectStore final : public Store {
   mutable std::set<std::string> changed_ CODECFS_GUARDED_BY(mutex_);             // see take_changed()
   mutable std::map<std::string, Absences> absences_ CODECFS_GUARDED_BY(mutex_);  // by the key of the directory
   const std::shared_ptr<remote::RequestThreads> threads_;                        // of expected parts of opened files
-  mutable ExpectedObjects expected_;                                             // last: its requests use all above
+  // Last: their requests use all above.
+  mutable ExpectedObjects expected_;
+  struct Opening;
+  const std::unique_ptr<Opening> opening_;
 };
 
 }  // namespace codecfs::zarr

@@ -24,6 +24,7 @@ constexpr unsigned kPagesInOrder = 2;                      // then the rest of a
 constexpr uint64_t kKeysOfList = 4000;                     // of a part of it
 constexpr size_t kMaxLists = 64;                           // parts
 constexpr size_t kListsAtOnce = 32;
+constexpr size_t kMaxExpectedMembers = 20'000;       // of a tree whose metadata is requested together
 constexpr size_t kMaxAbsences = 10'000;              // directories
 constexpr uint64_t kPagesOfFirst = 2;                // of the first list that absent names cause
 constexpr uint64_t kAbsencesAfterFailure = 100'000;  // before a list that failed is tried again
@@ -51,23 +52,39 @@ std::optional<std::optional<ObjectStore::Listed>> ObjectStore::listed(const std:
   return found == listing->sizes.end() ? std::optional<Listed>() : found->second;
 }
 
-void ObjectStore::note_absent(const std::string& key) const {
-  if (unwritable_) return;
-  const LockGuard lock(mutex_);
-  if (absences_.size() >= kMaxAbsences) absences_.clear();
-  ++absences_[holder_of(key)].count;
+/// The directories of chunks in which a file of an array is, and that of the array: the lowest first.
+std::vector<std::string> ObjectStore::directories_of(const std::string& key) const {
+  std::vector<std::string> directories{holder_of(key)};
+  while (texts_.is_in_array(directories.back()).value_or(false)) directories.push_back(holder_of(directories.back()));
+  return directories;
 }
 
-/// Lists the directory of a file if as many look-ups there have found nothing since the last list as the list costs.
-/// Programs that write new chunks look up each name before, so that the list saves most of these requests.
+void ObjectStore::note_absent(const std::string& key) const {
+  if (unwritable_) return;
+  const std::vector<std::string> directories = directories_of(key);
+  const LockGuard lock(mutex_);
+  if (absences_.size() + directories.size() > kMaxAbsences) absences_.clear();
+  for (const std::string& directory : directories) ++absences_[directory].count;
+}
+
+/// Lists a directory that has a file if as many look-ups there have found nothing since the last list as the list
+/// costs: the highest one, as each chunk may have a directory of its own. Programs that write new chunks look up each
+/// name before, so that the list saves most of these requests.
 void ObjectStore::list_if_absences_pay(const std::string& key) const {
   if (unwritable_ || listing_of(key)) return;
-  const std::string directory = holder_of(key);
+  std::string directory;
   ListedSoFar so_far;
   {
+    const std::vector<std::string> directories = directories_of(key);
     const LockGuard lock(mutex_);
-    const auto found = absences_.find(directory);
-    if (found == absences_.end() || found->second.count < found->second.cost) return;
+    auto found = absences_.end();
+    for (auto at = directories.rbegin(); at != directories.rend(); ++at) {
+      found = absences_.find(*at);
+      if (found != absences_.end() && found->second.count >= found->second.cost) break;
+      found = absences_.end();
+    }
+    if (found == absences_.end()) return;
+    directory = found->first;
     so_far.most_of_all = std::max(found->second.count, kPagesOfFirst);
     found->second.count = 0;
   }
@@ -182,7 +199,12 @@ Result<> ObjectStore::for_each(const std::string& key,
   bool is_array = false;
   if (!is_in_array) {
     CODECFS_ASSIGN(is_array, texts_.is_array(key));
-    if (!is_array) return list_group(key, visit);
+    if (!is_array) {
+      CODECFS_ASSIGN(const MembersPtr members, members_of(key));
+      texts_.prepare(metadata_of(key, *members));
+      for (const std::string& name : members->names) CODECFS_TRY(visit(name.c_str(), EntryType::directory));
+      return {};
+    }
   }
   ListingPtr listing = listing_of(key);
   if (!listing) {
@@ -206,35 +228,85 @@ Result<> ObjectStore::for_each(const std::string& key,
   return {};
 }
 
-Result<> ObjectStore::list_group(const std::string& group,
-                                 const std::function<Result<>(const char* name, EntryType type)>& visit) const {
-  std::set<std::string> names;
-  if (auto members = texts_.members(group)) {
-    names = std::move(*members);
-  } else {
-    const std::string prefix = group.empty() ? prefix_ : prefix_ + group + "/";
-    ListedSoFar so_far;
-    CODECFS_TRY(for_each_page(prefix, true, so_far, [&](const remote::ObjectList& page) {
-      for (const std::string& listed : page.prefixes) {
-        const std::string name = listed.substr(prefix.size(), listed.size() - prefix.size() - 1);
-        if (!name.empty() && name != "." && name != ".." && !name.contains('\0')) names.insert(name);
-      }
-      return names.size();
-    }));
-    std::vector<std::string> keys;
-    for (const std::string& name : names) {
-      const std::string member = join_key(group, name);
-      if (texts_.is_v3()) {
-        keys.push_back(join_key(member, "zarr.json"));
-      } else {
-        keys.push_back(join_key(member, ".zarray"));
-        keys.push_back(join_key(member, ".zgroup"));
-      }
+/// The directories in a group: what a list said within kLifetime, or a new one says.
+Result<ObjectStore::MembersPtr> ObjectStore::members_of(const std::string& group) const {
+  if (auto names = texts_.members(group))
+    return std::make_shared<const Members>(Members{.began = {}, .made = {}, .names = std::move(*names)});
+  const std::string prefix = group.empty() ? "" : group + "/";
+  if (MembersPtr known = members_.get(group); known && Clock::now() - known->made < kLifetime &&
+                                              known->began >= own_.known_since() && !own_.has_any(prefix, known->began))
+    return known;
+  const uint64_t generation = lists_generation_;
+  return members_under_way_.run(fmt::format("{} {}", generation, group), [&]() -> Result<MembersPtr> {
+    try {
+      auto members = std::make_shared<Members>();
+      members->began = Clock::now();
+      CODECFS_TRY(members_into(*members, group));
+      members->made = Clock::now();
+      uint64_t weight = group.size();
+      for (const std::string& name : members->names) weight += name.size() + sizeof(std::string);
+      members_.put_if(group, members, weight, [&] { return lists_generation_ == generation; });
+      return members;
+    } catch (const std::bad_alloc&) {
+      return fail(ENOMEM, "{}: no memory to list what is in it", group);
     }
-    texts_.prepare(keys);
+  });
+}
+
+Result<> ObjectStore::members_into(Members& members, const std::string& group) const {
+  const std::string prefix = group.empty() ? prefix_ : prefix_ + group + "/";
+  ListedSoFar so_far;
+  return for_each_page(prefix, true, so_far, [&](const remote::ObjectList& page) {
+    for (const std::string& listed : page.prefixes) {
+      const std::string name = listed.substr(prefix.size(), listed.size() - prefix.size() - 1);
+      if (!name.empty() && name != "." && name != ".." && !name.contains('\0')) members.names.insert(name);
+    }
+    return members.names.size();
+  });
+}
+
+/// The files that tell what each member of a group is.
+std::vector<std::string> ObjectStore::metadata_of(const std::string& group, const Members& members) const {
+  std::vector<std::string> keys;
+  for (const std::string& name : members.names) {
+    const std::string member = join_key(group, name);
+    if (texts_.is_v3()) {
+      keys.push_back(join_key(member, kZarr3File));
+    } else {
+      keys.push_back(join_key(member, kArrayFile));
+      keys.push_back(join_key(member, kGroupFile));
+    }
   }
-  for (const std::string& name : names) CODECFS_TRY(visit(name.c_str(), EntryType::directory));
-  return {};
+  return keys;
+}
+
+/// Level by level: the lists of all groups of a level at the same time, then the metadata of all their members.
+void ObjectStore::expect_tree(const std::string& group) const try {
+  if (texts_.members(group)) return;
+  std::vector<std::string> level{group};
+  for (size_t found = 0; !level.empty();) {
+    std::vector<MembersPtr> members(level.size());
+    const Result<> listed = parallel_for(level.size(), {.threads = kListsAtOnce}, [&](uint64_t i) -> Result<> {
+      CODECFS_ASSIGN(members[i], members_of(level[i]));
+      return {};
+    });
+    if (!listed) return;
+    std::vector<std::string> keys;
+    for (size_t i = 0; i < level.size(); ++i) {
+      found += members[i]->names.size();
+      const std::vector<std::string> more = metadata_of(level[i], *members[i]);
+      keys.insert(keys.end(), more.begin(), more.end());
+    }
+    if (found > kMaxExpectedMembers) return;
+    texts_.prepare(keys);
+    std::vector<std::string> below;
+    for (size_t i = 0; i < level.size(); ++i)
+      for (const std::string& name : members[i]->names)
+        if (std::string key = join_key(level[i], name); texts_.is_known_group(key)) below.push_back(std::move(key));
+    level = std::move(below);
+  }
+} catch (const std::bad_alloc&) {
+  // Then each is requested when it is described.
 }
 
 }  // namespace codecfs::zarr

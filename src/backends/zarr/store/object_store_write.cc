@@ -111,6 +111,7 @@ void ObjectStore::list_all_of(const std::string& array) {
 void ObjectStore::forget_lists() {
   ++lists_generation_;
   listings_.clear();
+  members_.clear();
 }
 
 }  // namespace codecfs::zarr

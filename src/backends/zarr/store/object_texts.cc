@@ -168,6 +168,13 @@ Result<bool> ObjectTexts::is_array(const std::string& key) {
   return is_array;
 }
 
+bool ObjectTexts::is_known_group(const std::string& key) {
+  const Text text = kept(join_key(key, is_v3_ ? kZarr3File : kGroupFile));
+  if (!text || !*text) return false;
+  const Result<EntryKind> kind = is_v3_ ? zarr3_node_type(**text) : EntryKind::group;
+  return kind && *kind == EntryKind::group;
+}
+
 Result<bool> ObjectTexts::is_in_array(const std::string& key) {
   // From the root, so that no request is made for what is below an array.
   for (size_t end = 0; end != key.npos && end < key.size(); end = key.find('/', end + 1)) {

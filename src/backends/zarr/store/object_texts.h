@@ -44,6 +44,8 @@ class ObjectTexts {
   Result<bool> is_node(const std::string& key);
   /// Whether it is that of an array.
   Result<bool> is_array(const std::string& key);
+  /// Whether what is known without a request says that it is that of a group.
+  [[nodiscard]] bool is_known_group(const std::string& key);
   /// Whether it is that of something in an array: a chunk, or a directory of chunks.
   Result<bool> is_in_array(const std::string& key);
 

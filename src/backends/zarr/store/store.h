@@ -78,6 +78,11 @@ class Store {
   /// These files will be read() soon: a store that waits for a network requests them at once. Does not wait.
   /// `most_bytes`: that each of them should have.
   virtual void expect(std::span<const std::string> /*keys*/, uint64_t /*most_bytes*/) const {}
+  /// These files will be opened soon: a store that waits for a network begins to open them. Does not wait.
+  virtual void expect_opened(std::span<const std::string> /*keys*/) const {}
+  /// The metadata files of all groups and arrays below a group will be read() soon: a store that waits for a network
+  /// requests them together, and waits for them.
+  virtual void expect_tree(const std::string& /*group*/) const {}
   /// Opens a regular file to read parts of it; null if it does not exist.
   [[nodiscard]] virtual Result<std::shared_ptr<const StoredFile>> open_file(const std::string& key) const = 0;
   /// As open_file(), after read() of an opened file returned ESTALE: opens the file that is there now.

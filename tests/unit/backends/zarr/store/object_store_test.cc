@@ -118,6 +118,79 @@ TEST(ObjectStore, CallersShareAList) {
   EXPECT_EQ(objects->lists, 1);
 }
 
+/// Two levels of groups, each with three arrays: v3, without consolidated metadata.
+Opened open_tree() {
+  auto objects = std::make_shared<MemoryObjects>();
+  const std::string group = R"({"zarr_format":3,"node_type":"group"})";
+  const std::string array =
+      R"({"zarr_format":3,"node_type":"array","shape":[4],"data_type":"uint8","chunk_grid":{"name":"regular",)"
+      R"("configuration":{"chunk_shape":[2]}},"chunk_key_encoding":{"name":"default"},"fill_value":0,)"
+      R"("codecs":[{"name":"bytes"}]})";
+  objects->set("s/zarr.json", group);
+  for (const std::string above : {"", "g0/", "g1/", "g2/"}) {
+    if (!above.empty()) objects->set("s/" + above + "zarr.json", group);
+    for (int i = 0; i < 3; ++i) {
+      objects->set(fmt::format("s/{}a{}/zarr.json", above, i), array);
+      objects->set(fmt::format("s/{}a{}/c/0", above, i), "xx");
+    }
+  }
+  auto store = ObjectStore::open(objects, "s", std::nullopt).value();
+  return {objects, std::move(store)};
+}
+
+TEST(ObjectStore, RequestsTheMetadataOfATreeLevelByLevel) {
+  const auto [objects, store] = open_tree();
+  objects->delay = std::chrono::milliseconds(5);
+  const int gets = objects->gets;
+  store->expect_tree("");
+  EXPECT_EQ(objects->lists, 4) << "of the root and three groups, none of an array";
+  EXPECT_EQ(objects->gets - gets, 15);
+  EXPECT_GT(objects->most_lists, 1) << "those of a level at the same time";
+  const Hierarchy hierarchy(*store, ZarrFormat::v3);
+  int found = 0;
+  for (const std::string group : {"", "g0", "g1", "g2"})
+    EXPECT_TRUE(hierarchy.for_each(group, [&](auto, auto) { return ++found > 0; }));
+  EXPECT_EQ(found, 15);
+  EXPECT_EQ(objects->lists, 4);
+  EXPECT_EQ(objects->gets - gets, 15);
+}
+
+TEST(ObjectStore, AMemberIsListedAsSoonAsItIsWritten) {
+  const auto [objects, store] = open_tree();
+  EXPECT_EQ(listed_in(*store, "").size(), 6U);
+  objects->set("s/other/zarr.json", R"({"zarr_format":3,"node_type":"group"})");
+  EXPECT_EQ(listed_in(*store, "").size(), 6U) << "a list is used for some seconds";
+  const std::string text = R"({"zarr_format":3,"node_type":"group"})";
+  EXPECT_TRUE(store->put("own/zarr.json", std::as_bytes(std::span(text)), {}));
+  EXPECT_TRUE(listed_in(*store, "").contains("own"));
+  EXPECT_TRUE(listed_in(*store, "").contains("other"));
+  EXPECT_TRUE(store->remove("own/zarr.json"));
+  EXPECT_FALSE(listed_in(*store, "").contains("own"));
+}
+
+TEST(ObjectStore, OpensFilesAheadAtTheSameTime) {
+  const auto [objects, store] = open_large('.');
+  objects->delay = std::chrono::milliseconds(50);
+  const int gets = objects->gets;
+  const std::vector<std::string> keys{"a/0.0", "a/0.1", "a/0.2", "a/0.3", "a/7.70"};
+  const auto began = std::chrono::steady_clock::now();
+  store->expect_opened(keys);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(50)) << "it does not wait";
+  for (const std::string& key : keys) EXPECT_EQ(store->open_file(key).value() == nullptr, key == "a/7.70");
+  EXPECT_LE(objects->gets - gets, 6) << "each once, but for the absent one";
+  EXPECT_GT(objects->most_gets, 2);
+}
+
+TEST(ObjectStore, EndsWhileItOpensFiles) {
+  auto [objects, store] = open_large('.');
+  objects->hangs = true;
+  const std::vector<std::string> keys{"a/0.0", "a/0.1"};
+  store->expect_opened(keys);
+  const auto began = std::chrono::steady_clock::now();
+  store.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+}
+
 TEST(ObjectStore, CanBeInterrupted) {
   const auto [objects, store] = open_large('.');
   EXPECT_TRUE(store->stat("a").value());
