@@ -7,8 +7,8 @@ _codecfs_commands="info verify compare recode convert refs filters status set un
 _codecfs_words_of() {
   case $1 in
     info | verify | compare) echo "--json -O --options --help" ;;
-    recode) echo "--dry-run --estimate -F --filter -O --options --help" ;;
-    convert) echo "--format --libver --portable --resume --skip --skip-unsupported -F --filter -O --options --help" ;;
+    recode) echo "--dry-run --estimate --stock-filters -F --filter -O --options --help" ;;
+    convert) echo "--format --libver --portable --resume --skip --skip-unsupported --stock-filters -F --filter -O --options --help" ;;
     refs) echo "-o --output --parquet --url -O --options --help" ;;
     filters) echo "--check --parameters -O --options --help" ;;
     status) echo "--json --prometheus --help" ;;
@@ -71,7 +71,7 @@ _codecfs_options() {
     *)
       _codecfs_part "$last" , "absent= account= addressing= allow_other allow_root anon auto_unmount builtin= ca_file= cache= cache_dir= cache_size= chunks= coherent commit= connections= create= credential_process= credential_url= debug dirty=
         endpoint= filter= follow= header_file= idle= index= isolate= log= loglevel= max_chunk= mkdir nodelete nofail nonempty passthrough_size= path_style
-        plugin_path= plugins= portable profile= region= requester_pays retry= ro rw strings= threads= token_file= transport= view= default_permissions noatime noexec"
+        plugin_path= plugins= portable profile= region= requester_pays retry= ro rw stock-filters strings= threads= token_file= transport= view= default_permissions noatime noexec"
       ;;
   esac
   for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=$kept${COMPREPLY[i]}; done

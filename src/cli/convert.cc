@@ -104,6 +104,11 @@ class ConvertCommand final : public Command {
       return fail(EINVAL, "--portable: only for --format zarr3");
     if (!libver_.empty() && options.format != commands::DatasetFormat::hdf5)
       return fail(EINVAL, "--libver: only for a new HDF5 file");
+    if (options_.rules().keeps_to_stock()) {
+      if (options.format != commands::DatasetFormat::hdf5)
+        return fail(EINVAL, "--stock-filters: only for an HDF5 file");
+      options.rules_text = "stock filters\n";
+    }
     for (const std::string& rule : options_.rule_texts()) options.rules_text += rule + "\n";
     return commands::convert(std::move(source), source_, destination_, std::move(options));
   }

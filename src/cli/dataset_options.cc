@@ -22,6 +22,8 @@ void DatasetOptions::declare_with_rules(ArgumentParser& parser) {
   parser.add_values(
       "-F,--filter", rule_texts_,
       {.text = "filter rule as in nccopy: *,zstd,3 or v&/group/w,shuffle|zstd; may be repeated", .value = "VARS,SPEC"});
+  parser.add_flag("--stock-filters", arguments_.filters.stock,
+                  {.text = "HDF5: deflate and shuffle in place of filters for which h5py and ncdump need a plugin"});
   declare(parser);
 }
 

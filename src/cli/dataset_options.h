@@ -32,6 +32,8 @@ class DatasetOptions {
   /// What prepare() has made of -F; and its texts.
   [[nodiscard]] const filters::FilterRules& rules() const { return rules_; }
   [[nodiscard]] const std::vector<std::string>& rule_texts() const { return rule_texts_; }
+  /// --stock-filters; to be used before prepare(), too.
+  [[nodiscard]] bool keeps_to_stock() const { return arguments_.filters.stock; }
 
  private:
   MountArguments arguments_;

@@ -34,6 +34,7 @@ Result<filters::FilterRules> set_up_filters(const FilterOptions& options) {
   // Worker processes inherit these settings. Plugins are not searched yet, so no mutex of theirs is held.
   prepare_sources();
   filters::FilterRules rules;
+  if (options.stock) rules.keep_to_stock();
   for (const auto& [option, text] : options.rules) {
     const Result<> added = rules.add(text);
     if (!added) return fail(EINVAL, "{}: {}", option, added.error().reason);

@@ -18,6 +18,7 @@ struct FilterOptions {
 
   std::vector<Rule> rules;               // -F VARS,SPEC and -o filter=VARS,SPEC, in this order
   std::string plugin_path;               // -o plugin_path=DIR:DIR, searched before HDF5_PLUGIN_PATH
+  bool stock = false;                    // --stock-filters and -o stock-filters
   bool plugins = true;                   // false: -o plugins=off
   bool builtin = true;                   // false: -o builtin=off
   std::vector<std::string> not_builtin;  // -o builtin=off:NAME:NAME, names or ids

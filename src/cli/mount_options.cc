@@ -320,6 +320,12 @@ constexpr std::array kOptions{
            set_flag<&remote::ObjectOptions::requester_pays>},
     Option{"coherent", "show changes by other programs in a Zarr directory within a second (not: URLs)",
            set_flag<&mount::Options::coherent>},
+    Option{"stock-filters", "HDF5: store with deflate what would need a plugin of h5py and ncdump",
+           [](MountArguments& arguments, const Given& given) -> Result<> {
+             if (given.text.contains('=')) return refuse_unknown(given);
+             arguments.filters.stock = true;
+             return {};
+           }},
     Option{"portable", "view encoded3: only codecs that every reader of Zarr v3 has",
            set_flag<&mount::Options::portable>},
     Option{"allow_other, allow_root", "let other users access the mount (they need the source's permissions)",

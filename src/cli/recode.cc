@@ -13,6 +13,7 @@
 #include "commands/estimate.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
+#include "filters/core/stock_filters.h"
 
 namespace codecfs::cli {
 namespace {
@@ -51,8 +52,8 @@ class RecodeCommand final : public Command {
     options_.declare_with_rules(parser);
   }
   Result<> check() override {
-    if (options_.rule_texts().empty() && !estimate_)
-      return fail(EINVAL, "recode: needs the filters: -F VARS,SPEC (see codecfs recode --help)");
+    if (options_.rule_texts().empty() && !estimate_ && !options_.keeps_to_stock())
+      return fail(EINVAL, "recode: needs the filters: -F VARS,SPEC or --stock-filters (see codecfs recode --help)");
     return options_.prepare();
   }
 
@@ -62,6 +63,7 @@ class RecodeCommand final : public Command {
   Result<int> recode() {
     commands::catch_signals();
     CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_, !dry_run_));
+    const bool is_hdf5 = !source->chains_for_numcodecs_in(source->root().object);
     bool is_refused = false;
     const auto told = [&](const commands::Recoded& variable) {
       is_refused |= variable.refused.has_value();
@@ -77,9 +79,18 @@ class RecodeCommand final : public Command {
     };
     CODECFS_ASSIGN(const commands::RecodeResult done,
                    commands::recode(std::move(source), options_.rules(), dry_run_, told));
-    if (done.variables.empty()) return fail(EINVAL, "no rule names a variable with chunks in this source");
+    if (done.variables.empty())
+      return fail(EINVAL, "{}",
+                  options_.rule_texts().empty() ? "no variable has other filters than deflate, shuffle and fletcher32"
+                                                : "no rule names a variable with chunks in this source");
     if (done.reclaimable_bytes > 0)
       print(fmt::format("codecfs compact {} would free {}\n", source_, human_bytes(done.reclaimable_bytes)));
+    const std::string plugins = filters::plugins_needed(options_.rules().stages());
+    if (is_hdf5 && !dry_run_ && !plugins.empty() && !options_.keeps_to_stock())
+      print(
+          fmt::format("{} needs a plugin of HDF5 for {} now in other programs (h5py: `import hdf5plugin`; ncdump: "
+                      "HDF5_PLUGIN_PATH)\n",
+                      source_, plugins));
     if (!is_refused) return 0;
     const auto is_kept = [](const commands::Recoded& variable) { return variable.refused.has_value(); };
     if (!std::ranges::all_of(done.variables, is_kept)) return kIncomplete;

@@ -37,6 +37,7 @@
 #include "commands/tree_files.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
+#include "filters/core/stock_filters.h"
 #include "model/json.h"
 
 namespace codecfs::commands {
@@ -245,13 +246,16 @@ void warn_of(size_t count, const char* are, const std::string& first, std::vecto
                                  are, count == 1 ? "" : "the first is ", first));
 }
 
-/// Warns of what a new HDF5 file lacks: codecs without a filter, and names of some dimensions only.
+/// Warns of what a new HDF5 file lacks: codecs without a filter, and names of some dimensions only; and of filters for
+/// which other programs need a plugin.
 void tell_what_hdf5_lacks(TreeFiles& from, fs::View view, const DatasetInfo& info, const Omissions& omissions,
                           std::vector<std::string>& warnings) {
   std::string first_codec;
   std::string first_name;
   size_t with_codec = 0;
   size_t with_names = 0;
+  std::string first_plugin;
+  size_t with_plugin = 0;
   for (const InfoNode& node : info.nodes) {
     const std::string path = node.path.empty() ? "" : "/" + node.path;
     if (!node.variable || !node.variable->facts || omissions.covers("/" + node.path)) continue;
@@ -259,12 +263,19 @@ void tell_what_hdf5_lacks(TreeFiles& from, fs::View view, const DatasetInfo& inf
     const std::string shown = path.empty() ? "/" : path;
     const std::optional<OptionalNames> names = all_names_of(facts);
     if (names && has_unnamed(*names) && with_names++ == 0) first_name = shown;
-    if (from.filesystem().rules().pipeline_for(path, facts)) continue;
+    const auto ruled = from.filesystem().rules().pipeline_for(path, facts);
+    const std::string plugins = filters::plugins_needed(ruled ? *ruled : facts.filters);
+    if (!plugins.empty() && with_plugin++ == 0) first_plugin = fmt::format("{} with {}", shown, plugins);
+    if (ruled) continue;
     const Result<> whole = from.filesystem().forms().check_for_hdf5(view, shown, facts);
     if (!whole && with_codec++ == 0) first_codec = whole.error().reason;
   }
   warn_of(with_codec, "stored without codecs that HDF5 has no filter for", first_codec + "; -F gives other filters",
           warnings);
+  warn_of(with_plugin,
+          "stored with filters for which other programs need a plugin of HDF5 (h5py: `import hdf5plugin`; ncdump: "
+          "HDF5_PLUGIN_PATH; or convert with --stock-filters)",
+          first_plugin, warnings);
   warn_of(with_names, "stored without names of dimensions, as some have none", first_name, warnings);
 }
 

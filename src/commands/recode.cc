@@ -145,6 +145,8 @@ Result<RecodeResult> recode(std::unique_ptr<Source> source, filters::FilterRules
     return fail(EINVAL,
                 "the source is a folder of datasets, of which a rule would change each: recode them one by one (a Zarr "
                 "store has .zgroup, .zarray or zarr.json at its top)");
+  if (rules.keeps_to_stock() && source->chains_for_numcodecs_in(source->root().object))
+    return fail(EINVAL, "--stock-filters: only for HDF5, as each program with Zarr has numcodecs");
   if (!dry_run) CODECFS_TRY(source->writable());
   CODECFS_ASSIGN(const DatasetInfo before, read_info(*source, ""));
   for (const InfoNode& node : before.nodes)

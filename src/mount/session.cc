@@ -230,6 +230,15 @@ fs::MakeReferences references_of(const Options& options) {
   };
 }
 
+/// What is made is written with codecs, which clients choose: with those of Zarr v3 unless the user says otherwise.
+fs::View view_of(const Options& options, const Source& source) {
+  if (options.view) return *options.view;
+  if (options.create.empty()) return fs::default_view(source);
+  log::info("{} shows the view encoded3, for writers of Zarr v3; those of v2 write into {}/.codecfs/view/encoded",
+            options.mountpoint, options.mountpoint);
+  return fs::View::encoded3;
+}
+
 /// -o create. Whether the source was created.
 Result<bool> create_if_absent(const SourceOpener& opener, const Options& options) {
   if (options.create.empty()) return false;
@@ -307,7 +316,9 @@ Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& 
   std::error_code no_directory;
   if (std::filesystem::is_empty(options.source, no_directory) && !no_directory && S_ISDIR(source->status().st_mode))
     log::warning("{}: is an empty directory, which is mounted as a folder; -o create= makes a dataset", name);
-  const fs::View view = options.view.value_or(fs::default_view(*source));
+  if (rules.keeps_to_stock() && source->chains_for_numcodecs_in(source->root().object))
+    return fail(EINVAL, "-o stock-filters: only for HDF5, as each program with Zarr has numcodecs");
+  const fs::View view = view_of(options, *source);
   const Result<> writable = source->writable();
   if (!options.read_only && !options.adaptation.is_any() && !writable)
     log::info("{} is mounted read-only: {}", name, writable.error().reason);
@@ -319,6 +330,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& 
                                                 .view = view,
                                                 .coherent = options.coherent,
                                                 .portable = options.portable,
+                                                .may_be_new = !options.create.empty(),
                                                 .nodelete = options.nodelete,
                                                 .has_other_users = has_other_users(options),
                                                 .mountpoint = mountpoint,

@@ -568,7 +568,7 @@ class NewRecording(Recording):
 
     def run(self):
         self.first = replay.World.load(self.place)
-        mount = self.mount(f"create={self.kind}", "commit=3600")
+        mount = self.mount(f"create={self.kind},view=decoded", "commit=3600")
         try:
             variable = self.mountpoint / "v"
             variable.mkdir()

@@ -13,7 +13,7 @@ from running import run
 PLACE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"), "codecfs-clients")
 # name -> its packages, and a program that works where they are there.
 VENVS = {
-    "mount-tests": (["zarr>=3,<4", "xarray"], "import xarray, zarr; assert zarr.__version__.startswith('3.')"),
+    "mount-tests": (["zarr>=3,<4", "xarray", "h5py", "dask"], "import dask, h5py, xarray, zarr; assert zarr.__version__.startswith('3.')"),
     "netcdf": (["netCDF4", "zarr<3", "numcodecs<0.16", "numpy<2"],
                "import netCDF4, zarr; assert tuple(map(int, netCDF4.__netcdf4libversion__.split('.')[:2])) >= (4, 9)"),
     "netcdf4": (["netCDF4"], "import netCDF4; assert tuple(map(int, netCDF4.__netcdf4libversion__.split('.')[:2])) >= (4, 10)"),

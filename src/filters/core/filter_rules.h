@@ -40,7 +40,12 @@ class FilterRules {
   [[nodiscard]] std::string texts_for(std::string_view name) const;
   /// The full names in the rules.
   [[nodiscard]] std::vector<std::string> names() const;
-  [[nodiscard]] bool empty() const { return rules_.empty() && !suppress_all_; }
+  [[nodiscard]] bool empty() const { return rules_.empty() && !suppress_all_ && !keeps_to_stock_; }
+
+  /// From now on, variables also get the pipelines of stock_chain(), whatever these are of: a rule, a client, the
+  /// source. Callers of resolve() do that.
+  void keep_to_stock() { keeps_to_stock_ = true; }
+  [[nodiscard]] bool keeps_to_stock() const { return keeps_to_stock_; }
 
  private:
   struct Rule {
@@ -51,6 +56,7 @@ class FilterRules {
 
   std::vector<Rule> rules_;
   bool suppress_all_ = false;
+  bool keeps_to_stock_ = false;
 };
 
 /// Sorts a pipeline from a user into the order that netCDF applies: fletcher32 first, shuffle next, the rest as

@@ -15,7 +15,7 @@ DirectoryState DirectoryOverlay::state_of(const Node& directory) const {
   if (found == directories_.end()) return {};
   DirectoryState state = found->second.state;
   end_if_expired(state);
-  if (state.fresh && directory.view != state.made_in) {
+  if (state.fresh && is_shown_in(state, directory.view)) {
     state.fresh = false;
     state.empty = false;
     state.hidden.clear();
@@ -41,6 +41,17 @@ void DirectoryOverlay::add_fresh(const Node& directory, bool stays_empty) {
   for (const NamedFile& file : files_of(directory)) state.hidden.insert(file.kind);
 }
 
+void DirectoryOverlay::add_empty_root(const Node& root) {
+  add_fresh(root, true);
+  const LockGuard lock(mutex_);
+  DirectoryState& state = directories_[root.key()].state;
+  state.made_in.reset();
+  state.made_here = false;
+  // Those of all views.
+  for (const FileKind file : {FileKind::zgroup, FileKind::zattrs, FileKind::zmetadata, FileKind::zarr_json})
+    state.hidden.insert(file);
+}
+
 void DirectoryOverlay::note_made(const Node& directory) {
   const LockGuard lock(mutex_);
   const auto found = directories_.find(directory.key());
@@ -48,12 +59,13 @@ void DirectoryOverlay::note_made(const Node& directory) {
   DirectoryState& state = found->second.state;
   state.latest = std::chrono::steady_clock::now();
   state.empty = false;
+  if (!state.made_in) state.made_in = directory.view;
 }
 
 void DirectoryOverlay::end_fresh(const Node& directory) {
   const LockGuard lock(mutex_);
   const auto found = directories_.find(directory.key());
-  if (found == directories_.end() || !found->second.state.fresh || found->second.state.made_in != directory.view)
+  if (found == directories_.end() || !found->second.state.fresh || is_shown_in(found->second.state, directory.view))
     return;
   found->second.state.empty = false;
   found->second.state.fresh = false;
@@ -72,7 +84,7 @@ void DirectoryOverlay::hide(const Node& directory, FileKind file) {
   const LockGuard lock(mutex_);
   DirectoryState& state = directories_[directory.key()].state;
   end_if_expired(state);
-  if (state.fresh && directory.view != state.made_in) {  // a view that shows everything removes it
+  if (state.fresh && is_shown_in(state, directory.view)) {  // a view that shows everything removes it
     state.fresh = false;
     state.empty = false;
     state.hidden.clear();

@@ -27,7 +27,7 @@ struct DirectoryState {
   // zarr's mode "w-" fails on a directory with metadata.
   bool empty = false;
   bool made_here = false;                        // created in this mount
-  View made_in = View::decoded;                  // the view in which it is fresh; other views show everything
+  std::optional<View> made_in;                   // the view in which it is fresh; others show everything. None: each
   std::chrono::steady_clock::time_point latest;  // when an entry was last created in it while fresh
   std::set<FileKind> hidden;                     // metadata files that are not shown: not written yet, or removed
   std::chrono::steady_clock::time_point kept;    // when -o nodelete last refused to remove a metadata file
@@ -62,6 +62,9 @@ class DirectoryOverlay {
   /// Marks a new directory as fresh, with its metadata files hidden. `stays_empty`: until something is made in it; else
   /// for kFresh.
   void add_fresh(const Node& directory, bool stays_empty);
+  /// The same for the root of a source in which there is nothing yet: it is fresh in each view, until something is made
+  /// in one.
+  void add_empty_root(const Node& root);
   /// An entry is created in a fresh directory, in any view: it is empty no more, and stays fresh for another kFresh.
   void note_made(const Node& directory);
   /// A fresh directory was listed: it shows everything from now on.
@@ -97,6 +100,7 @@ class DirectoryOverlay {
     std::unordered_set<uint64_t> made;
   };
   static void end_if_expired(DirectoryState& state);
+  static bool is_shown_in(const DirectoryState& state, View view) { return state.made_in && *state.made_in != view; }
 
   mutable Mutex mutex_;
   std::unordered_map<Ino, Directory> directories_ CODECFS_GUARDED_BY(mutex_);  // by Node::key()

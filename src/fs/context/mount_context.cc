@@ -30,6 +30,22 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
   if (options.for_hdf5) dataset.show_as_hdf5();
 }
 
+bool MountContext::is_empty() {
+  const Entry root = dataset.source().root();
+  if (root.kind != EntryKind::group) return false;
+  const auto members = dataset.source().list(root.object);
+  if (!members || !members->empty()) return false;
+  const auto attributes = dataset.source().group_attributes(root.object);
+  return attributes && attributes->empty();
+}
+
+DirectoryState MountContext::state_of(const Node& directory) {
+  DirectoryState state = tree.overlay.state_of(directory);
+  if (!directory.is_root() || !state.empty || is_empty()) return state;
+  tree.overlay.end_fresh(directory);
+  return tree.overlay.state_of(directory);
+}
+
 Result<Ino> MountContext::ino_of(const Place& directory) {
   if (directory.file != FileKind::chunk_directory) return directory.node->ino();
   CODECFS_ASSIGN(const VariableViewPtr view, dataset.variable(directory.node->object));

@@ -279,8 +279,7 @@ Result<FileOpener::Created> FileOpener::create_chunk(const Node& node, const Chu
 }
 
 Result<FileOpener::Created> FileOpener::create_metadata(const Node& node, FileKind file) {
-  if (!mount_.tree.overlay.state_of(node).hidden.contains(file) &&
-      (node.kind == NodeKind::variable || file != FileKind::zarray))
+  if (!mount_.state_of(node).hidden.contains(file) && (node.kind == NodeKind::variable || file != FileKind::zarray))
     return fail(EEXIST, "{}: exists", node.path);
   mount_.tree.overlay.note_made(node);
   auto staged = mount_.tree.staged_files.open(node.ino(file), "", true);

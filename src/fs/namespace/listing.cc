@@ -53,7 +53,7 @@ Result<std::unique_ptr<OpenDirectory>> Listing::open(Ino ino) {
     if (node.form().array != nullptr) array_names_.show(node, *directory);
     // zarr-python makes a directory and then tests whether it is empty: a new one shows nothing until something is in
     // it.
-    const bool may_be_empty = node.form().format().lists_new_groups_empty || mount_.tree.overlay.state_of(node).empty;
+    const bool may_be_empty = node.form().format().lists_new_groups_empty || mount_.state_of(node).empty;
     if (may_be_empty && directory->entries.empty()) return directory;
   } else if (node.kind == NodeKind::variable) {
     CODECFS_ASSIGN(directory->variable, mount_.dataset.variable(node.object));
@@ -79,7 +79,7 @@ Result<> Listing::read(OpenDirectory& directory, off_t from, const TakeItem& tak
   const auto first_entry = static_cast<uint64_t>(std::max(from, kFirstEntry) - kFirstEntry);
   if (of_chunks) return read_chunk_directory(directory, first_entry, take);
 
-  const DirectoryState state = mount_.tree.overlay.state_of(node);
+  const DirectoryState state = mount_.state_of(node);
   const std::span<const NamedFile> files = files_of(node);
   for (off_t at = std::max(from, kFirstFile); at < kFirstEntry; ++at) {
     const auto index = static_cast<size_t>(at - kFirstFile);

@@ -24,7 +24,9 @@ auto is_named(std::string_view name) {
 }
 
 std::unexpected<Error> refuse_shards() {
-  return fail(EINVAL, "zarr.json: only a source of Zarr v3 can store shards: write without sharding_indexed");
+  return fail(EINVAL,
+              "zarr.json: only a source of Zarr v3 can store shards: write without them (zarr-python: "
+              "shards=None)");
 }
 
 bool has_no_names(const Variable& variable) {

@@ -10,6 +10,7 @@
 #include "filters/core/filter.h"
 #include "filters/core/filter_spec.h"
 #include "filters/core/parameter_limits.h"
+#include "filters/core/stock_filters.h"
 #include "filters/core/zarr3_chain.h"
 #include "filters/core/zarr_chain.h"
 #include "fs/chunks/recoding_policy.h"
@@ -291,8 +292,24 @@ Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(
   codecs = format.for_hdf5(std::move(codecs), wanted.type.size);
   auto chain = filters::hdf5_chain(codecs, filters::shape_of_chunk(wanted));
   if (!chain) return fail(chain.error().code, "{}: {}: {}", node.path, file, chain.error().reason);
+  if (mount_.options.rules.keeps_to_stock() && !filters::are_stock(chain->stages)) {
+    written = as_written(wanted.filters);
+    return filters::stock_chain(chain->stages, wanted.type.size);
+  }
+  tell_plugins(node, chain->stages);
   if (!chain->is_shown_so) written = as_written(wanted.filters);
   return std::move(chain->stages);
+}
+
+void FilterControl::tell_plugins(const Node& node, std::span<const FilterStage> chain) {
+  const std::string plugins = filters::plugins_needed(chain);
+  if (plugins.empty() || rules_.are_for_numcodecs(node.path)) return;
+  std::call_once(told_plugins_, [&] {
+    log::info(
+        "{}: is stored with {}, for which other programs need a plugin of HDF5 (h5py: `import hdf5plugin`; ncdump: "
+        "HDF5_PLUGIN_PATH); a mount with -o stock-filters stores deflate (not told again in this mount)",
+        node.path, plugins);
+  });
 }
 
 Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, const Cancelled& cancelled) {
@@ -337,6 +354,7 @@ Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStag
   if (is_changed) {
     ++mount_.stats.variables_recoded;
     log::info("{}: {} chunks are stored with {} now", node.path, progress.done.load(), trimmed(*after->codecs));
+    tell_plugins(node, after->facts->filters);
   }
   // Chunks look different also if only a rule or what a client wrote ends: until now the encoded view showed that
   // pipeline.

@@ -3,6 +3,7 @@
 // (user._Filter, _Codecs, metadata of the encoded views), and the pipelines of new variables. Thread-safe.
 
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,8 @@ class FilterControl {
   /// `made_of`: the state that the pipeline was derived from; EAGAIN if the variable has another pipeline now.
   Result<> set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled,
                      const VariableView* made_of = nullptr);
+  /// Logs, once, that a pipeline in HDF5 has filters that other programs have only with a plugin.
+  void tell_plugins(const Node& node, std::span<const FilterStage> chain);
   /// What setting the pipeline that a variable has already does: skipped filters are applied, and its rule ends.
   Result<> keep_chain(const Node& node, const Cancelled& cancelled);
   Result<Recodings::Turn> begin_turn(const Node& node);
@@ -76,6 +79,7 @@ class FilterControl {
   MountRules& rules_;
   EncodedForms& forms_;
   ChangeNotifier& notifier_;
+  std::once_flag told_plugins_;
 };
 
 }  // namespace codecfs::fs

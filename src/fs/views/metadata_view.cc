@@ -126,7 +126,7 @@ Result<struct stat> MetadataView::attributes(const Node& node, FileKind file) {
   if (const std::shared_ptr<StagedFile> staged = mount_.tree.staged_files.find(node.ino(file)))
     if (const std::optional<uint64_t> size = staged->shown_size())
       return inodes_.make(node, node.ino(file), S_IFREG, *size);
-  if (mount_.tree.overlay.state_of(node).hidden.contains(file)) return not_there();
+  if (mount_.state_of(node).hidden.contains(file)) return not_there();
   Result<Text> text = text_of(node, file);
   // A variable that Zarr v3 cannot describe is shown all the same; opening the file says why.
   const bool is_shown = text || (file == FileKind::zarr_json && text.error().code == EOPNOTSUPP);
@@ -151,7 +151,7 @@ Result<struct stat> MetadataView::looked_up(const Node& node, FileKind file) {
   const Ino ino = node.ino(file);
   const bool is_in_use = mount_.tree.staged_files.find(ino) != nullptr || mount_.kernel.metadata_given.had_size(ino);
   if (is_in_use || !defers_size(node, file)) return attributes(node, file);
-  if (mount_.tree.overlay.state_of(node).hidden.contains(file)) return not_there();
+  if (mount_.state_of(node).hidden.contains(file)) return not_there();
   mount_.kernel.metadata_given.add_name(ino);
   struct stat status = inodes_.make(node, ino, S_IFREG, 0);
   status.st_size = kUnknownSize;

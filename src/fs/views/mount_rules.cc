@@ -9,6 +9,7 @@
 #include "filters/core/filter_spec.h"
 #include "filters/core/parameter_limits.h"
 #include "filters/core/pipeline.h"
+#include "filters/core/stock_filters.h"
 #include "fs/views/encoded_forms.h"
 
 namespace codecfs::fs {
@@ -68,6 +69,8 @@ std::optional<std::vector<FilterStage>> MountRules::pipeline_for(const std::stri
   // As in nccopy, a scalar is left alone: it has no chunks to filter in HDF5.
   if (mount_.options.rules.empty() || variable.grid.rank() == 0) return std::nullopt;
   std::optional<std::vector<FilterStage>> chain = mount_.options.rules.resolve(full_name(path));
+  if (mount_.options.rules.keeps_to_stock() && !filters::are_stock(chain ? *chain : variable.filters))
+    chain = filters::stock_chain(chain ? *chain : variable.filters, variable.type.size);
   if (!chain) return std::nullopt;
   return arranged(*std::move(chain), variable, path);
 }

@@ -450,7 +450,7 @@ def test_a_store_is_made_and_converted(either, mount, tmp_path, request):
     url = f"az://{CONTAINER}/converted-{name}.zarr"
     codecfs("convert", tmp_path / "v2.zarr", url, environment=env)
     assert "same content" in codecfs("compare", url, tmp_path / "v2.zarr", environment=env).stdout
-    made = mount(f"az://{CONTAINER}/new-{name}.zarr", "create=zarr3", env=env)
+    made = mount(f"az://{CONTAINER}/new-{name}.zarr", "create=zarr3,view=decoded3", env=env)
     (made.path / "g").mkdir()
     run("fusermount3", "-u", made.path)
     assert made.process.wait(60) == 0, made.log.read_text()

@@ -404,7 +404,7 @@ def test_a_store_is_made_and_converted(server, remote, tmp_path):
     make_v2(tmp_path / "v2.zarr")
     codecfs("convert", tmp_path / "v2.zarr", f"gs://{BUCKET}/converted.zarr", environment=environment(server))
     assert "same content" in codecfs("compare", f"gs://{BUCKET}/converted.zarr", tmp_path / "v2.zarr", environment=environment(server)).stdout
-    made = remote("new.zarr", "create=zarr3")
+    made = remote("new.zarr", "create=zarr3,view=decoded3")
     (made.path / "g").mkdir()
     run("fusermount3", "-u", made.path)
     assert made.process.wait(60) == 0, made.log.read_text()

@@ -155,7 +155,7 @@ def test_chunks_that_were_absent(separator, server, remote, tmp_path, objects):
 
 def make_new(server, remote, count):
     """A mount of a new store, with an array `t` of chunks of 10 numbers that has none yet."""
-    there = remote("new.zarr", "create=zarr")
+    there = remote("new.zarr", "create=zarr,view=decoded")
     os.mkdir(there.path / "t")
     array = {"zarr_format": 2, "shape": [10 * count], "chunks": [10], "dtype": "<i4", "compressor": None, "filters": None, "fill_value": 0,
              "order": "C"}
@@ -218,7 +218,7 @@ def test_what_is_written_is_sent_while_more_is_written(server, remote, objects):
     """No commit comes in an hour: of few chunks, which may be written again, nothing is sent; of many, all but the last are."""
     array = {"zarr_format": 2, "shape": [24 << 20], "chunks": [1 << 20], "dtype": "|u1", "compressor": None, "filters": None, "fill_value": 0,
              "order": "C"}
-    there = remote("new.zarr", "create=zarr", "commit=3600")
+    there = remote("new.zarr", "create=zarr,view=decoded", "commit=3600")
     os.mkdir(there.path / "t")
     (there.path / "t/.zarray").write_text(json.dumps(array))
     sync(there.path / "t/.zarray")

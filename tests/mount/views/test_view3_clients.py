@@ -84,7 +84,7 @@ for name, names in {"v": ["x", None, "y"], "w": ["", None, ""], "n": [None, None
 print(json.dumps({name: zarr.open_array(f"{sys.argv[1]}/{name}", mode="r").metadata.dimension_names for name in "vwn"}))
 """
     on_disk = client(script, tmp_path / "disk.zarr")
-    m = mount(tmp_path / "made.zarr", "create=zarr3")
+    m = mount(tmp_path / "made.zarr", "create=zarr3,view=decoded3")
     assert client(script, m.path / view) == on_disk == {"v": ["x", None, "y"], "w": ["", None, ""], "n": [None, None, None]}
     m.close()
     for name, names in on_disk.items():
@@ -146,7 +146,7 @@ def test_shards_are_written_and_read(mount, tmp_path, kind):
         client("zarr.create_group(sys.argv[1])", tmp_path / "s")
         m = mount(tmp_path / "s")
     else:
-        m = mount(tmp_path / "s", "mkdir", "create=zarr3")
+        m = mount(tmp_path / "s", "mkdir", "create=zarr3,view=decoded3")
     top = m.path / ENCODED
     client("""
 top = zarr.open_group(sys.argv[1], mode="a")

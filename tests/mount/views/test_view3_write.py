@@ -418,7 +418,7 @@ def test_types_that_numpy_lacks_are_kept_in_a_store_of_v3(mount, tmp_path, name)
                 "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
                 "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
                 "codecs": [{"name": "bytes", "configuration": {"endian": "little"}} if size > 1 else {"name": "bytes"}]}
-    m = mount(tmp_path / "new.zarr", "create=zarr3")
+    m = mount(tmp_path / "new.zarr", "create=zarr3,view=decoded3")
     for view in (DECODED, ENCODED):
         place = m.path / view / view[-8:]
         put(place / "zarr.json", json.dumps({**metadata, "codecs": metadata["codecs"] + [ZSTD] * (view == ENCODED)}).encode())

@@ -29,7 +29,7 @@ def fresh(request, tmp_path, mount):
         kind, source = request.param, path
 
         def mount(self, *options, **more):
-            self.m = mount(path, f"create={request.param}", *options, **more)
+            self.m = mount(path, f"create={request.param},view=decoded", *options, **more)
             return self.m
 
         def read(self, name):
@@ -168,7 +168,7 @@ def test_bad_zarray(fresh, text, reason):
 
 
 def test_what_hdf5_cannot_hold(mount, tmp_path):
-    m = mount(tmp_path / "a.h5", "create=hdf5")
+    m = mount(tmp_path / "a.h5", "create=hdf5,view=decoded")
     for dtype in ("<f16", "<c32", [["a", "<f16"]]):
         os.mkdir(m.path / "v")
         refused(errno.EOPNOTSUPP, lambda: (m.path / "v/.zarray").write_text(zarray([4], [2], dtype, fill_value=None)))
@@ -191,7 +191,7 @@ def test_text_and_times_of_numpy_in_hdf5(mount, tmp_path, dtype):
         values["t"], values["at"], values["n"] = ["a", "bü", "", "\U0001f600", "xy"], np.arange(5), np.arange(5)
     else:
         values[:] = ["a", "bü", "", "\U0001f600", "xyz"] if values.dtype.kind == "U" else np.arange(-2, 3).astype(values.dtype)
-    m = mount(tmp_path / "a.h5", "create=hdf5")
+    m = mount(tmp_path / "a.h5", "create=hdf5,view=decoded")
     root = zarr.open_group(str(m.path / ".codecfs/view/encoded"), "a")
     root.create_dataset("v", data=values, chunks=(2,), compressor=zarr.Zlib(1))
     root.create_dataset("unwritten", shape=3, chunks=(2,), dtype=values.dtype, compressor=None)
@@ -226,7 +226,7 @@ def test_opaque_types_with_other_tags(mount, tmp_path):
 
 def test_max_shape(mount, tmp_path):
     path = tmp_path / "a.h5"
-    m = mount(path, "create=hdf5")
+    m = mount(path, "create=hdf5,view=decoded")
     for name, more in (("free", {}), ("limited", {"_maxshape": [20, None]}), ("fixed", {"_maxshape": [10, 6]})):
         os.mkdir(m.path / name)
         (m.path / name / ".zarray").write_text(zarray([10, 6], [5, 6], **more))
@@ -292,7 +292,7 @@ def test_a_chunk_that_comes_with_another_shape_is_found_at_once(mount, tmp_path,
 def test_stale_handles(mount, tmp_path):
     """A chunk file that was open when its variable got another shape, or was removed, is stale: nothing goes to a wrong place."""
     path = tmp_path / "a.h5"
-    m = mount(path, "create=hdf5")
+    m = mount(path, "create=hdf5,view=decoded")
     v = zarr.open_group(str(m.path), "a").create_dataset("v", data=ARRAY, chunks=CHUNKS, compressor=None)
     with open(m.path / "v/1.0", "r+b", buffering=0) as f:
         v.resize(40, 200)
@@ -585,7 +585,7 @@ def test_links_to_absolute_paths(mount, tmp_path):
 
 def test_times_follow_the_names_in_a_directory(mount, tmp_path):
     """For make, rsync and other programs that ask a directory whether there is something new in it."""
-    m = mount(tmp_path / "a.h5", "create=hdf5")
+    m = mount(tmp_path / "a.h5", "create=hdf5,view=decoded")
     (m.path / "g").mkdir()
     (m.path / "other").mkdir()
 
@@ -609,7 +609,7 @@ def test_times_follow_the_names_in_a_directory(mount, tmp_path):
 
 
 def test_links_in_zarr(mount, tmp_path):
-    m = mount(tmp_path / "a.zarr", "create=zarr")
+    m = mount(tmp_path / "a.zarr", "create=zarr,view=decoded")
     refused(errno.EPERM, lambda: os.symlink("x", m.path / "y"))
 
 
@@ -661,7 +661,7 @@ def test_copy_under_a_rule(mount, tmp_path):
         f.create_dataset("v", data=ARRAY, chunks=CHUNKS, compression="gzip")
         f.create_dataset("plain", data=ARRAY, chunks=CHUNKS)
     other = mount(source, "ro")
-    m = mount(tmp_path / "to.h5", "create=hdf5", rules=["*,shuffle|1,2"])
+    m = mount(tmp_path / "to.h5", "create=hdf5,view=decoded", rules=["*,shuffle|1,2"])
     for name in ("v", "plain"):
         run("cp", "-r", "--preserve=timestamps", other.path / name, m.path)
         assert xattr(m.path / name, "_Filter") == "2,4|1,2"
@@ -831,7 +831,7 @@ def test_moved_while_it_becomes_a_variable(mount, tmp_path):
     """mkdir, .zarray and mv at once: each directory is there once."""
     import threading
     path = tmp_path / "a.h5"
-    m = mount(path, "create=hdf5")
+    m = mount(path, "create=hdf5,view=decoded")
     text = zarray([4], [2])
 
     def move(i):
@@ -856,7 +856,7 @@ def test_moved_while_it_becomes_a_variable(mount, tmp_path):
 
 def test_leftovers_are_told(mount, tmp_path):
     """Chunks whose .zarray never comes: the unmount reports them."""
-    m = mount(tmp_path / "a.h5", "create=hdf5")
+    m = mount(tmp_path / "a.h5", "create=hdf5,view=decoded")
     os.mkdir(m.path / "v")
     (m.path / "v/0.0").write_bytes(b"x" * 100)
     assert (m.path / "v/0.0").read_bytes() == b"x" * 100
@@ -941,7 +941,7 @@ def test_xarray(fresh):
 def test_xarray_data_variable_first(mount, tmp_path):
     """A dimension is there before its coordinate variable: that takes the place of the mere dimension."""
     path = tmp_path / "a.nc"
-    m = mount(path, "create=hdf5")
+    m = mount(path, "create=hdf5,view=decoded")
     root = zarr.open_group(str(m.path), "a")
     for name, dims, data in (("t", ("y", "x"), np.arange(12.0).reshape(3, 4)), ("u", ("x",), np.arange(4)), ("x", ("x",), np.arange(4) * 10.0)):
         root.create_dataset(name, data=data, compressor=None, fill_value=None).attrs["_ARRAY_DIMENSIONS"] = list(dims)

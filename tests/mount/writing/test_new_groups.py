@@ -33,7 +33,7 @@ def write(python, path, mode=""):
 
 @pytest.fixture
 def m(mount, tmp_path):
-    return mount(tmp_path / "a.h5", "create=hdf5")
+    return mount(tmp_path / "a.h5", "create=hdf5,view=decoded")
 
 
 @pytest.mark.parametrize("view", VIEWS)

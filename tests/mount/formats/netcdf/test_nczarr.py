@@ -254,7 +254,7 @@ def test_consolidated_metadata_follow_the_lists(mount, copy):
 
 
 def test_plain_zarr_stays_plain(mount, tmp_path):
-    m = mount(tmp_path / "new.zarr", "create=zarr")
+    m = mount(tmp_path / "new.zarr", "create=zarr,view=decoded")
     zarr.open_group(str(m.path), "a").create_dataset("g/v", data=np.arange(4), compressor=None).attrs["_ARRAY_DIMENSIONS"] = ["x"]
     m.close()
     for file in (tmp_path / "new.zarr").rglob(".z*"):

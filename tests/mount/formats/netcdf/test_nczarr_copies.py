@@ -147,7 +147,7 @@ def test_an_archive_has_one_folder(mount, tmp_path):
 
 
 def test_a_store_made_through_a_mount(mount, current, tmp_path):  # noqa: F811
-    m = mount(tmp_path / "made", "create=nczarr")
+    m = mount(tmp_path / "made", "create=nczarr,view=decoded")
     group = zarr.open_group(str(m.path), "a")
     t = group.create_dataset("t", shape=(4, 6), chunks=(2, 6), dtype="i2", compressor=None, fill_value=-9)
     t[...] = np.arange(24).reshape(4, 6)
@@ -207,7 +207,7 @@ with netCDF4.Dataset(f"file://{sys.argv[1]}#mode=nczarr,file", "a") as file:
 
 
 def test_netcdf_writes_through_a_mount(mount, current, tmp_path):  # noqa: F811
-    m = mount(tmp_path / "made", "create=nczarr")
+    m = mount(tmp_path / "made", "create=nczarr,view=decoded")
     current(WRITE_ONE, m.path)
     m.close()
     found = shown(current, url_of(tmp_path / "made"))

@@ -164,7 +164,7 @@ def test_files_that_are_copied_one_by_one(tmp_path, mount, order):
 
 def test_attributes_of_scales_are_not_replaced(tmp_path, mount):
     """HDF5 needs CLASS and NAME in a dimension scale: a variable that has its own does not become one."""
-    there = mount(tmp_path / "a.h5", "create=hdf5")
+    there = mount(tmp_path / "a.h5", "create=hdf5,view=decoded")
     (there.path / "x").mkdir()
     (there.path / "x/.zarray").write_text(json.dumps({"zarr_format": 2, "shape": [3], "chunks": [3], "dtype": "<i4", "compressor": None,
                                                       "filters": None, "fill_value": None, "order": "C"}))

@@ -116,7 +116,7 @@ def test_copies_into_mounts(mount, tmp_path):
     shutil.copytree(tmp_path / "b.zarr", m.path, dirs_exist_ok=True)
     m.unmount()
     check_netcdf(tmp_path / "c.nc")
-    m = mount(tmp_path / "d.zarr", "create=zarr3")
+    m = mount(tmp_path / "d.zarr", "create=zarr3,view=decoded3")
     shutil.copytree(make_zarr(tmp_path / "e.zarr"), m.path / ".codecfs/view/encoded", dirs_exist_ok=True)
     m.unmount()
     check_v3(tmp_path / "d.zarr")

@@ -120,7 +120,7 @@ def test_sizes_listings_and_attributes_of_shards(mount, store):
 @pytest.mark.parametrize("kind", ["dir", "zip", "created"])
 def test_new_arrays_have_shards(mount, tmp_path, kind, codecs):
     source = tmp_path / "s"
-    options = ["mkdir", "create=zarr3"] if kind == "created" else []
+    options = ["mkdir", "create=zarr3,view=decoded3"] if kind == "created" else []
     if kind != "created":
         write_group(source)
     if kind == "zip":

@@ -467,7 +467,7 @@ def test_an_array_as_the_whole_archive(mount, tmp_path):
 
 def test_create(mount, tmp_path):
     path = tmp_path / "new.zip"
-    m = mount(path, "create=zip")
+    m = mount(path, "create=zip,view=decoded")
     group = zarr.open_group(str(m.path), "a")
     group.create_dataset("slash", data=ARRAY, chunks=(10, 50), compressor=None)
     group.attrs["title"] = "new"
