@@ -4,25 +4,21 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import re
 import tempfile
 import types
 import weakref
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Union
+from typing import TYPE_CHECKING, Any, Iterable, Iterator
 
-from ._program import CodecfsError, PathLike, as_source, run
+from ._needs import need
+from ._program import CodecfsError, Options, PathLike, as_source, option_words, run
 
 if TYPE_CHECKING:
     import zarr
 
-Options = Union[Iterable[str], Mapping[str, Union[str, int, bool]]]
 
-
-def _words(options: Options) -> list[str]:
-    if isinstance(options, str):
-        raise TypeError('options must be a list or a dict, for instance ["cache=1G"]: not a string')
-    if not isinstance(options, Mapping):
-        return list(options)
-    return [name if value is True else f"{name}={value}" for name, value in options.items() if value is not False]
+class FuseError(CodecfsError):
+    """A mount is not possible here: FUSE is missing, or this user may not use it. The text says what to do."""
 
 
 def _mounted(path: str) -> bool:
@@ -35,7 +31,8 @@ def _mounted(path: str) -> bool:
     return os.path.ismount(path)
 
 
-def _answers(path: str) -> bool:
+def is_alive(path: PathLike) -> bool:
+    """Whether a mount is there, and its process answers."""
     try:
         os.statvfs(path)
     except OSError:
@@ -117,7 +114,7 @@ class Mount:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None) -> None:
         if not self._finalizer.alive:
             return
-        if not _answers(os.fspath(self.path)):
+        if not is_alive(os.fspath(self.path)):
             self.close()  # its process has died, or it was unmounted
             return
         _resting.add(self)
@@ -128,6 +125,17 @@ class Mount:
 
     def __repr__(self) -> str:
         return f"<codecfs.Mount of {self.source!r} on {os.fspath(self.path)!r}>"
+
+
+_WITHOUT_FUSE = """
+What needs no mount works without FUSE: codecfs.info, convert, verify, compare and set_filter of a file, and the command codecfs. \
+codecfs.convert(source, "new.zarr") makes a Zarr store that zarr and xarray read."""
+
+
+def _name_for(source: PathLike) -> str:
+    """The beginning of the name of a mount point, by which `mount` and `codecfs status` tell mounts apart: "codecfs-era5.nc-"."""
+    name = re.sub(r"[^A-Za-z0-9._+-]+", "_", os.path.basename(os.fspath(source).split("?")[0].rstrip("/")))[-40:]
+    return f"codecfs-{name}-" if name else "codecfs-"
 
 
 def mount(source: PathLike, mountpoint: PathLike | None = None, *, writable: bool = False, options: Options = (),
@@ -141,24 +149,26 @@ def mount(source: PathLike, mountpoint: PathLike | None = None, *, writable: boo
         an option out.
     filters: filter rules, as for `codecfs -F`: ["temperature,shuffle|zstd,3"].
 
-    Raises CodecfsError with the reason if it cannot be mounted.
+    Raises CodecfsError with the reason if it cannot be mounted: FuseError if nothing can be mounted here.
     """
     words: list[PathLike] = []
     # The source is closed at the end of a `with`, or when it was not used for so long.
-    given = _words(options)
+    given = option_words(options)
     idle = [] if any(option.startswith("idle=") for option in given) else ["idle=5"]
     for option in [*([] if writable else ["ro"]), *idle, *given]:
         words += ["-o", option]
     for rule in filters:
         words += ["-F", rule]
     temporary = mountpoint is None
-    path = pathlib.Path(tempfile.mkdtemp(prefix="codecfs-") if mountpoint is None else mountpoint).absolute()
+    path = pathlib.Path(tempfile.mkdtemp(prefix=_name_for(source)) if mountpoint is None else mountpoint).absolute()
     try:
         run(*words, as_source(source), path)
-    except BaseException:
+    except BaseException as error:
         if temporary:
             with contextlib.suppress(OSError):
                 path.rmdir()
+        if isinstance(error, CodecfsError) and re.search("^cannot mount on ", str(error), re.MULTILINE):
+            raise FuseError(f"{error}{_WITHOUT_FUSE}", error.exit_code) from None
         raise
     return Mount(source, path, temporary)
 
@@ -170,7 +180,6 @@ def open_zarr(source: PathLike, *, writable: bool = False, options: Options = ()
 
     The source is closed at the end of the block; using the group later opens it again. arguments: others of zarr.open_group.
     """
-    import zarr
-
+    zarr = need("zarr", "codecfs.open_zarr")
     with mount(source, writable=writable, options=options, filters=filters) as path:
         yield zarr.open_group(os.fspath(path), mode="r+" if writable else "r", **arguments)
