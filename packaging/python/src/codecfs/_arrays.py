@@ -124,6 +124,21 @@ def tree_of(shared: SharedMount) -> Tree:
         return found
 
 
+def unlimited_in(shared: SharedMount, tree: Tree, group: str) -> set[str]:
+    """The dimensions that can grow without limit."""
+    found: set[str] = set()
+    with shared.use() as path:
+        for facts in tree.arrays_in(group).values():
+            if facts.dimensions is None:
+                continue
+            try:
+                longest = json.loads(os.getxattr(path / facts.path, "user._MaxShape"))
+            except (OSError, ValueError):
+                continue
+            found.update(name for name, limit in zip(facts.dimensions, longest) if limit is None)
+    return found
+
+
 def _numpy() -> Any:
     return need("numpy", "reading arrays")
 
@@ -249,56 +264,70 @@ class _Reader:
             if any(not isinstance(target, slice) for target in where):
                 where = self.np.ix_(*(self.np.arange(target.start, target.stop) if isinstance(target, slice) else target
                                       for target in where))
-            out[where] = self._read_chunk([number for number, _, _ in piece], [selected for _, selected, _ in piece])
+            self._read_chunk([number for number, _, _ in piece], [selected for _, selected, _ in piece], out, where)
 
-    def _read_chunk(self, numbers: list[int], selected: list[Any]) -> Any:
+    def _read_chunk(self, numbers: list[int], selected: list[Any], out: Any, where: Any) -> None:
+        """Stores what is selected of a chunk in out[where]."""
         name = self.facts.separator.join(map(str, numbers)) or "0"
         try:
             chunk = os.open(self.folder / name, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             if self.fill is None or not (self.folder / ".zarray").exists():
                 raise CodecfsError(f"/{self.facts.path}, chunk {name}: it is gone, as the source was changed: open it again") from None
-            return self.fill
+            out[where] = self.fill
+            return
         try:
             size = os.fstat(chunk).st_size
             if self.is_text:
-                values = _texts(self._bytes(chunk, name, 0, size), self.count, self.facts.codecs == ("vlen-utf8",))
-                return values.reshape(self.facts.chunks)[tuple(self.np.ix_(*(
-                    self.np.arange(*part.indices(length)) if isinstance(part, slice) else part
-                    for part, length in zip(selected, self.facts.chunks))))] if selected else values[0]
-            if size != self.count * self.dtype.itemsize:
+                self._read_texts(chunk, size, name, selected, out, where)
+            elif size != self.count * self.dtype.itemsize:
                 raise CodecfsError(f"/{self.facts.path}, chunk {name}: it has another size now, as the source was changed: open it again")
-            return self._elements(chunk, name, selected)
+            else:
+                self._read_elements(chunk, name, selected, out, where)
         except OSError as error:
             error.filename = self.folder / name
             raise
         finally:
             os.close(chunk)
 
-    def _elements(self, chunk: int, name: str, selected: list[Any]) -> Any:
+    def _read_texts(self, chunk: int, size: int, name: str, selected: list[Any], out: Any, where: Any) -> None:
+        np = self.np
+        data = bytearray(size)
+        self._fill(chunk, name, 0, memoryview(data))
+        values = _texts(bytes(data), self.count, self.facts.codecs == ("vlen-utf8",)).reshape(self.facts.chunks)
+        axes = [np.arange(*part.indices(length)) if isinstance(part, slice) else part
+                for part, length in zip(selected, self.facts.chunks)]
+        out[where] = values[np.ix_(*axes)] if axes else values[()]
+
+    def _read_elements(self, chunk: int, name: str, selected: list[Any], out: Any, where: Any) -> None:
         """Reads what lies from the first to the last element that is wanted, and selects."""
         np, itemsize = self.np, self.dtype.itemsize
         strides = [math.prod(self.facts.chunks[axis + 1:]) for axis in range(len(selected))]
         spans = [_span(part) for part in selected]
         first = sum(begin * stride for (begin, _), stride in zip(spans, strides))
         last = sum((end - 1) * stride for (_, end), stride in zip(spans, strides))
-        data = self._bytes(chunk, name, first * itemsize, (last - first + 1) * itemsize)
+        count = last - first + 1
+        are_slices = all(isinstance(part, slice) for part in selected)
+        target = out[where] if are_slices else None
+        if isinstance(target, np.ndarray) and target.flags.c_contiguous and target.size == count:
+            self._fill(chunk, name, first * itemsize, memoryview(target.reshape(-1).view(np.uint8)))
+            return
+        data = np.empty(count, self.dtype)
+        self._fill(chunk, name, first * itemsize, memoryview(data.view(np.uint8)))
         box = np.ndarray([end - begin for begin, end in spans], self.dtype, data, 0, [stride * itemsize for stride in strides])
-        if all(isinstance(part, slice) for part in selected):
-            return box[tuple(slice(None, None, part.step) for part in selected)]
-        return box[np.ix_(*(np.arange(0, end - begin, part.step) if isinstance(part, slice) else part - begin
-                            for part, (begin, end) in zip(selected, spans)))]
+        if are_slices:
+            out[where] = box[tuple(slice(None, None, part.step) for part in selected)]
+        else:
+            out[where] = box[np.ix_(*(np.arange(0, end - begin, part.step) if isinstance(part, slice) else part - begin
+                                      for part, (begin, end) in zip(selected, spans)))]
 
-    def _bytes(self, chunk: int, name: str, offset: int, size: int) -> bytes:
-        parts = []
-        while size > 0:
-            part = os.pread(chunk, size, offset)
-            if not part:
+    def _fill(self, chunk: int, name: str, offset: int, target: memoryview) -> None:
+        while len(target) > 0:
+            count = os.preadv(chunk, [target], offset)
+            if count == 0:
                 raise CodecfsError(f"/{self.facts.path}, chunk {name}: it ends too early, as the source was changed: open it again")
-            parts.append(part)
-            offset += len(part)
-            size -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            target = target[count:]
+            offset += count
 
 
 def _check_same(shared: SharedMount, path: pathlib.Path, facts: ArrayFacts) -> None:

@@ -5,13 +5,14 @@ import contextlib
 import os
 import pathlib
 import re
+import subprocess
 import tempfile
 import types
 import weakref
 from typing import TYPE_CHECKING, Any, Iterable, Iterator
 
 from ._needs import need
-from ._program import CodecfsError, Options, PathLike, as_source, option_words, run
+from ._program import CodecfsError, Options, PathLike, as_source, option_words, program, run
 
 if TYPE_CHECKING:
     import zarr
@@ -49,12 +50,68 @@ def _end(path: str, temporary: bool) -> None:
             os.rmdir(path)
 
 
-def _end_at_exit(path: str, temporary: bool, owner: int) -> None:
+class _Guard:
+    """A process that unmounts if this one is killed: it waits for the end of a pipe that only this process has."""
+
+    SCRIPT = """
+read -r line && exit
+for attempt in 1 2 3 4 5 6 7 8 9 10; do
+  "$1" unmount "$2" || [ -e "$2/.codecfs" ] || break
+  [ -e "$2/.codecfs" ] || break
+  sleep 1
+done
+[ -z "$3" ] || rmdir "$2"
+"""
+
+    def __init__(self, path: str, temporary: bool) -> None:
+        ours, self._pipe = os.pipe()
+        try:
+            # In a session of its own: a signal to the group of this process, as Ctrl-C, does not end it.
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", self.SCRIPT, "codecfs-guard", os.fspath(program()), path, "temporary" if temporary else ""],
+                stdin=ours, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True)
+        except BaseException:
+            os.close(self._pipe)
+            raise
+        finally:
+            os.close(ours)
+        _guards.add(self)
+
+    def dismiss(self) -> None:
+        """The mount has ended."""
+        if self._pipe >= 0:
+            with contextlib.suppress(OSError):
+                os.write(self._pipe, b"\n")
+            self.forget()
+            self._process.wait()
+
+    def forget(self) -> None:
+        """Also in a process that was forked: its copy of the pipe would keep the guard waiting."""
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+
+
+_guards: weakref.WeakSet[_Guard] = weakref.WeakSet()
+
+
+def _forget_guards() -> None:
+    for guard in list(_guards):
+        guard.forget()
+        guard._process.returncode = 0  # it is no child of this process
+    _guards.clear()
+
+
+os.register_at_fork(after_in_child=_forget_guards)
+
+
+def _end_at_exit(path: str, temporary: bool, owner: int, guard: _Guard) -> None:
     # Not in a process that was forked, which has a copy of the object. Nothing can be raised any more: a mount in use goes on,
-    # and `codecfs status` lists it.
+    # its guard tries again when this process has ended, and `codecfs status` lists it.
     if os.getpid() == owner:
         with contextlib.suppress(CodecfsError, OSError):
             _end(path, temporary)
+            guard.dismiss()
 
 
 def _rest(path: str) -> None:
@@ -85,7 +142,7 @@ class Mount:
 
     At the end of the block everything is stored and the source is closed, so that other programs can write it. The mount stays:
     what is read from it later opens the source again, and fails (ESTALE) for what was open if the source was changed meanwhile.
-    close() unmounts; so does the end of Python, and for a mount without `with` the end of this object.
+    close() unmounts; so does the end of Python, even if it is killed, and for a mount without `with` the end of this object.
     """
 
     path: pathlib.Path
@@ -95,7 +152,8 @@ class Mount:
         self.source = os.fspath(source)
         self.path = path
         self._temporary = temporary
-        self._finalizer = weakref.finalize(self, _end_at_exit, os.fspath(path), temporary, os.getpid())
+        self._guard = _Guard(os.fspath(path), temporary)
+        self._finalizer = weakref.finalize(self, _end_at_exit, os.fspath(path), temporary, os.getpid(), self._guard)
 
     def close(self) -> None:
         """Stores everything that was written and unmounts. Does nothing the second time.
@@ -106,6 +164,7 @@ class Mount:
         if self._finalizer.alive:
             _end(os.fspath(self.path), self._temporary)
             self._finalizer.detach()
+            self._guard.dismiss()
         _resting.discard(self)
 
     def __enter__(self) -> pathlib.Path:

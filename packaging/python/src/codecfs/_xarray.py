@@ -14,7 +14,7 @@ from xarray.backends import AbstractDataStore, BackendArray, BackendEntrypoint
 from xarray.backends.store import StoreBackendEntrypoint
 from xarray.core import indexing
 
-from ._arrays import ArrayFacts, Tree, dtype_of, fill_of, read, tree_of
+from ._arrays import ArrayFacts, Tree, dtype_of, fill_of, read, tree_of, unlimited_in
 from ._program import CodecfsWarning, Options, is_url, option_words, program
 from ._shared import SharedMount
 
@@ -35,7 +35,9 @@ class _LazyArray(BackendArray):
         self.dtype = numpy.dtype("O", metadata={"element_type": kind}) if dtype.hasobject else dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
+        if isinstance(key, indexing.VectorizedIndexer):
+            return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
+        return self._read(key.tuple)
 
     async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
         return await asyncio.get_running_loop().run_in_executor(None, self.__getitem__, key)
@@ -105,7 +107,7 @@ class _Store(AbstractDataStore):
         return attributes_of(self._tree.groups[self._group], self._tree.is_hdf5)
 
     def get_encoding(self) -> dict[str, Any]:
-        return {"source": self.shared.source}
+        return {"source": self.shared.source, "unlimited_dims": unlimited_in(self.shared, self._tree, self._group)}
 
     def get_dimensions(self) -> dict[str, int]:
         return {name: length for facts in self._tree.arrays_in(self._group).values()
@@ -142,7 +144,6 @@ class CodecfsBackendEntrypoint(BackendEntrypoint):
     """
 
     description = "Open HDF5, netCDF-4 and Zarr, at paths and URLs, through a mount of codecfs"
-    url = "https://github.com/codecfs/codecfs/blob/main/docs/python.md"
     supports_groups = True
     open_dataset_parameters = ("filename_or_obj", "mask_and_scale", "decode_times", "concat_characters", "decode_coords",
                                "drop_variables", "use_cftime", "decode_timedelta", "group", "options")
