@@ -81,8 +81,10 @@ def no_mount_is_left(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     monkeypatch.setenv("TMPDIR", str(place))
     yield place
-    from codecfs import _shared
+    from codecfs import _mount, _shared
 
+    for resting in list(_mount._resting):
+        resting.close()
     _shared._unpickled.clear()
     gc.collect()
     assert list(place.iterdir()) == [], "a mount is left"

@@ -203,7 +203,7 @@ def set_filter(target: PathLike | Mount, variable: str, filters: str, *, options
     if _is_mount(target):
         path = os.path.join(os.fspath(target), name) if name else os.fspath(target)
         return execute(["set", as_source(path), filters], progress=progress).output.rstrip("\n").rpartition(": ")[2]
-    rule = re.sub(r"([\\&|,])", r"\\\1", "/" + name) + "," + filters
+    rule = re.sub(r"([\\&|,*])", r"\\\1", "/" + name) + "," + filters
     done = execute(["recode", *dataset_options(options, [rule]), as_source(target)], progress=progress)
     if ": left as it is: " in done.output:
         raise CodecfsError(done.output.strip())

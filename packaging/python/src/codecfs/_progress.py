@@ -29,8 +29,8 @@ ProgressOption = Union[None, bool, Callable[[Progress], None]]
 
 def _notebook() -> bool:
     """Whether a frontend of Jupyter shows what this process displays."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return getattr(shell, "kernel", None) is not None
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return get_shell is not None and getattr(get_shell(), "kernel", None) is not None
 
 
 class _InNotebook:
