@@ -113,6 +113,22 @@ def test_scaled_and_missing_values(tmp_path):
         assert found.packed.encoding["_FillValue"] == -1 and found.packed.encoding["dtype"] == np.dtype("i2")
 
 
+def test_scale_factors_of_32_bits(tmp_path):
+    """They have 64 bits in JSON: the values are the same but for rounding."""
+    path = tmp_path / "packed.nc"
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("x", 3)
+        packed = file.createVariable("packed", "i2", ("x",))
+        packed.set_auto_maskandscale(False)
+        packed.scale_factor = np.float32(0.01)
+        packed[:] = [1, 2, 3]
+        file.createVariable("plain", "f4", ("x",), fill_value=np.float32(0.1))[:] = [0.1, 2, 3]
+    with xarray.open_dataset(path, engine=ENGINE) as found, xarray.open_dataset(path, engine="netcdf4") as wanted:
+        np.testing.assert_allclose(found.packed.values, wanted.packed.values, rtol=1e-6)
+        xarray.testing.assert_identical(found.plain, wanted.plain)
+        assert np.isnan(found.plain.values[0])
+
+
 def test_the_encoding_makes_the_same_file_again(tmp_path, sample):
     with xarray.open_dataset(sample, engine=ENGINE) as found:
         assert found.encoding == {"unlimited_dims": {"time"}, "source": str(sample)}
