@@ -2,6 +2,7 @@
 import gc
 import html.parser
 import pickle
+import re
 
 import h5py
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 import xarray
 import zarr
 
-from conftest import DATA
+from conftest import DATA, TESTS
 from python_package import grid, in_python, made_sample, no_mount_is_left, sample, site  # noqa: F401: fixtures
 
 import codecfs
+from codecfs import _dataset
 
 
 class Page(html.parser.HTMLParser):
@@ -93,9 +95,11 @@ def test_a_deep_and_a_wide_tree(tmp_path):
         group["v"] = 1
         for number in range(1200):
             file[f"wide/{number}"] = number
+            file.create_group(f"w{number}")
     data = codecfs.open(tmp_path / "deep.h5")
     page = Page(data._repr_html_())
-    assert any("and 201 more variables" in text for text in page.texts) and page.texts.count("g/") == 300
+    assert any("and 502 more groups and 201 more variables" in text for text in page.texts) and page.texts.count("g/") == 300
+    assert len(data) == 1202 and list(data["wide"]) == [str(number) for number in range(1200)] or len(data["wide"]) == 1200
     assert len(repr(data["wide"]).splitlines()) < 210
     assert int(data["/".join(["g"] * 300)]["v"][()]) == 1
 
@@ -173,6 +177,29 @@ def test_through_zarr(sample, no_mount_is_left):
     gc.collect()
     assert list(no_mount_is_left.iterdir()) == []
     assert codecfs.open(sample)["ocean/salinity"].zarr()[0, 1] == 3468
+
+
+def test_numbers_that_json_does_not_have(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        v = file.create_dataset("v", data=[1.0])
+        v.attrs["limits"] = [-np.inf, np.inf]
+        v.attrs["text"] = "NaN"
+        v.attrs["nan"] = np.nan
+    attributes = codecfs.open(tmp_path / "a.h5")["v"].attrs
+    assert attributes["limits"] == [-np.inf, np.inf] and attributes["text"] == "NaN" and np.isnan(attributes["nan"])
+
+
+def test_zarr_v3_through_zarr_python_2(tmp_path, sample):
+    codecfs.convert(sample, tmp_path / "three.zarr", format="zarr3")
+    assert codecfs.open(tmp_path / "three.zarr").zarr()["ocean/salinity"][0, 1] == 3468
+
+
+def test_options_of_sources_are_those_of_the_reference():
+    """They are given to the command that looks into the source, too."""
+    text = (TESTS.parent / "docs/reference.md").read_text()
+    names = re.findall(r"^\| `(\w+)` \|", text[text.index("## Mount options"):text.index("`-O` of the commands")], re.M)
+    wanted = set(names[names.index("endpoint"):names.index("retry") + 1])
+    assert _dataset.SOURCE_OPTIONS == wanted | {"plugin_path", "plugins", "builtin", "max_chunk", "follow", "isolate"}
 
 
 def test_a_relative_path_and_the_home_directory(sample, monkeypatch, tmp_path):

@@ -16,13 +16,14 @@ import zarr
 
 from buckets import BUCKET, KEYS, make_v2, server  # noqa: F401: a fixture
 from conftest import DATA, wait_until
-from mounts import is_mounted
+from mounts import is_mounted, signal_all
 from python_package import grid, in_python, made_sample, no_mount_is_left, sample, site  # noqa: F401: fixtures
 from running import run
 
 import codecfs
 from codecfs import _shared
 from codecfs._arrays import read, tree_of
+from codecfs._mount import is_alive
 from codecfs._shared import SharedMount
 from codecfs._xarray import CodecfsBackendEntrypoint as ENGINE
 
@@ -107,7 +108,9 @@ def test_scaled_and_missing_values(tmp_path):
         unwritten = file.createVariable("unwritten", "f4", ("x",), fill_value=False, chunksizes=(2,))
         unwritten.long_name = "never written"
     with xarray.open_dataset(path, engine=ENGINE) as found, xarray.open_dataset(path, engine="netcdf4") as wanted:
-        xarray.testing.assert_identical(found.load(), wanted.load())
+        # libhdf5 gives undefined numbers where nothing was written and there is no fill value.
+        assert (found.unwritten.values == 0).all()
+        xarray.testing.assert_identical(found.drop_vars("unwritten").load(), wanted.drop_vars("unwritten").load())
         assert np.isnan(found.packed.values[[2, 5]]).all() and found.packed.values[3] == 10.75
         assert found.time.dtype.kind == "M"
         assert found.packed.encoding["_FillValue"] == -1 and found.packed.encoding["dtype"] == np.dtype("i2")
@@ -430,10 +433,8 @@ def test_a_mount_whose_process_has_died(grid, no_mount_is_left):
 
     def kill():
         (place,) = no_mount_is_left.iterdir()
-        daemons = [int(pid) for pid in run("pgrep", "-f", place).stdout.split()]
-        for daemon in daemons:
-            os.kill(daemon, signal.SIGKILL)
-        wait_until(lambda: not os.path.ismount(place) if not os.path.lexists(place) else not codecfs._mount.is_alive(place))
+        signal_all(map(int, run("pgrep", "-f", place).stdout.split()))
+        wait_until(lambda: not is_alive(place))
 
     kill()
     np.testing.assert_array_equal(dataset.v[:2].values, values[:2])  # mounted again

@@ -49,19 +49,43 @@ class ArrayFacts:
         return tuple(names) if isinstance(names, list) and len(names) == len(self.shape) else None
 
 
-@dataclass
 class Tree:
     """All groups and arrays of a source by their paths: "" is the root, "ocean/salinity" a member of "ocean"."""
 
-    groups: dict[str, dict[str, Any]]  # with their attributes
-    arrays: dict[str, ArrayFacts]
-    is_hdf5: bool
+    def __init__(self, is_hdf5: bool) -> None:
+        self.is_hdf5 = is_hdf5
+        self.groups: dict[str, dict[str, Any]] = {}  # with their attributes
+        self.arrays: dict[str, ArrayFacts] = {}
+        self._members: dict[str, dict[str, ArrayFacts]] = {}
+
+    def add(self, facts: ArrayFacts) -> None:
+        self.arrays[facts.path] = facts
+        group, _, name = facts.path.rpartition("/")
+        if name:
+            self._members.setdefault(group, {})[name] = facts
 
     def arrays_in(self, group: str) -> dict[str, ArrayFacts]:
         """Those directly in a group, by their names."""
-        prefix = f"{group}/" if group else ""
-        return {path[len(prefix):]: facts for path, facts in self.arrays.items()
-                if path.startswith(prefix) and path != prefix and "/" not in path[len(prefix):]}
+        return self._members.get(group, {})
+
+
+_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def attributes_of(found: dict[str, Any]) -> dict[str, Any]:
+    """Without those that codecfs and netCDF add, and with the numbers that JSON does not have, which are texts in the mount."""
+    try:
+        floats = set(json.loads(found.get("_codecfs_float_attributes", "[]")))
+    except (TypeError, ValueError):
+        floats = set()
+
+    def number(value: Any) -> Any:
+        if isinstance(value, list):
+            return [number(one) for one in value]
+        return _FLOATS.get(value, value) if isinstance(value, str) else value
+
+    return {name: number(value) if name in floats else value for name, value in found.items()
+            if name != "_ARRAY_DIMENSIONS" and not name.startswith(("_codecfs_", "_nc"))}
 
 
 def _array(path: str, document: dict[str, Any], attributes: dict[str, Any]) -> ArrayFacts:
@@ -90,14 +114,14 @@ def _collect(tree: Tree, top: pathlib.Path, place: str) -> None:
             name, _, kind = key.rpartition("/")
             attributes = documents.get(_join(name, ".zattrs"), {})
             if kind == ".zarray":
-                tree.arrays[_join(place, name)] = _array(_join(place, name), document, attributes)
+                tree.add(_array(_join(place, name), document, attributes))
             elif kind == ".zgroup":
                 tree.groups[_join(place, name)] = attributes
         return
     document = _read_json(here / ".zarray")
     attributes = _read_json(here / ".zattrs") or {}
     if document is not None:
-        tree.arrays[place] = _array(place, document, attributes)
+        tree.add(_array(place, document, attributes))
         return
     # A folder of datasets.
     tree.groups[place] = attributes
@@ -118,7 +142,7 @@ def tree_of(shared: SharedMount) -> Tree:
         found: Tree | None = shared.cache.get("tree")
         if found is None:
             has_places = (path / ".codecfs/references.json").exists()  # HDF5, or a zip archive
-            found = Tree({}, {}, has_places and not shared.source.endswith(".zip"))
+            found = Tree(has_places and not shared.source.endswith(".zip"))
             _collect(found, view(path), "")
             shared.cache["tree"] = found
         return found

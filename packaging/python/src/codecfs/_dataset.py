@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, cast
 
 from . import _html
-from ._arrays import ArrayFacts, dtype_of, read, tree_of
+from ._arrays import ArrayFacts, attributes_of, dtype_of, read, tree_of, view
 from ._mount import FuseError, mount
 from ._needs import need
 from ._program import CodecfsError, Options, PathLike, info, option_words
@@ -31,18 +31,34 @@ def open(source: PathLike, *, options: Options = ()) -> Dataset:
     return Dataset(SharedMount(source, tuple(option_words(options))), info(source, options=_for_info(options)))
 
 
+# Options that commands without a mount take, too.
+SOURCE_OPTIONS = {"plugin_path", "plugins", "builtin", "max_chunk", "follow", "isolate", "endpoint", "account", "credential_process", "region",
+                  "profile", "credential_url", "token_file", "header_file", "ca_file", "anon", "addressing", "path_style", "requester_pays",
+                  "absent", "connections", "cache_dir", "cache_size", "retry"}
+
+
 def _for_info(options: Options) -> list[str]:
-    """Those that commands without a mount take, too."""
-    names = {"plugin_path", "plugins", "builtin", "max_chunk", "follow", "isolate", "endpoint", "account", "credential_process", "region",
-             "profile", "credential_url", "token_file", "header_file", "ca_file", "anon", "addressing", "path_style", "requester_pays",
-             "absent", "connections", "cache_dir", "cache_size", "retry"}
-    return [word for word in option_words(options) if word.partition("=")[0] in names]
+    return [word for word in option_words(options) if word.partition("=")[0] in SOURCE_OPTIONS]
+
+
+class _Index:
+    """What codecfs.info() has found, by paths."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.document = document
+        self.variables: dict[str, Mapping[str, Any]] = {entry["path"]: entry for entry in document["variables"]}
+        self.groups = {entry["path"] for entry in document["groups"]}
+        self.members: dict[str, list[str]] = {}  # names of groups, then of variables
+        for entry in [*document["groups"], *document["variables"]]:
+            parent, _, name = entry["path"].rpartition("/")
+            if name:
+                self.members.setdefault(parent or "/", []).append(name)
 
 
 class _Node:
-    def __init__(self, shared: SharedMount, document: Mapping[str, Any], path: str) -> None:
+    def __init__(self, shared: SharedMount, index: _Index, path: str) -> None:
         self._shared = shared
-        self._document = document
+        self._index = index
         self.path = path
 
     @property
@@ -65,36 +81,36 @@ class Group(_Node, Mapping[str, "Group | Variable"]):
         if not isinstance(name, str):
             raise TypeError(f"the name of a variable or group is a string, not {type(name).__name__}")
         path = self._below(name)
-        for entry in self._document["variables"]:
-            if entry["path"] == path:
-                return Variable(self._shared, self._document, path, entry)
-        if path == self.path or any(entry["path"] == path for entry in self._document["groups"]):
-            return Group(self._shared, self._document, path)
+        if path in self._index.variables:
+            return Variable(self._shared, self._index, path)
+        if path == self.path or path in self._index.groups:
+            return Group(self._shared, self._index, path)
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        below = self.path.rstrip("/") + "/"
-        for entry in [*self._document["groups"], *self._document["variables"]]:
-            path = entry["path"]
-            if path.startswith(below) and path != below and "/" not in path[len(below):]:
-                yield path[len(below):]
+        return iter(self._index.members.get(self.path, []))
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._index.members.get(self.path, []))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other  # not by the members, as other mappings
+
+    __hash__ = object.__hash__
 
     @property
     def variables(self) -> list[str]:
         """The names of the variables in this group."""
-        return [name for name in self if isinstance(self[name], Variable)]
+        return [name for name in self if self._below(name) in self._index.variables]
 
     @property
     def groups(self) -> list[str]:
-        return [name for name in self if isinstance(self[name], Group)]
+        """The names of the groups in this group."""
+        return [name for name in self if self._below(name) in self._index.groups]
 
     @property
     def attrs(self) -> dict[str, Any]:
-        found = tree_of(self._shared).groups.get(self.path.strip("/"), {})
-        return {name: value for name, value in found.items() if not name.startswith("_codecfs_")}
+        return attributes_of(tree_of(self._shared).groups.get(self.path.strip("/"), {}))
 
     def xarray(self, **arguments: Any) -> xarray.Dataset:
         """This group as an xarray.Dataset, which reads values when they are needed. arguments: of xarray.open_dataset (chunks={}, ...)."""
@@ -112,7 +128,9 @@ class Group(_Node, Mapping[str, "Group | Variable"]):
         """
         module = need("zarr", "zarr()")
         mounted = mount(self.source, options=self._shared.options)
-        group: zarr.Group = module.open_group(os.path.join(mounted, self.path.strip("/")), mode="r", **arguments)
+        # zarr-python 2 knows only v2.
+        top = view(mounted.path) if module.__version__.startswith("2.") else mounted.path
+        group: zarr.Group = module.open_group(os.path.join(top, self.path.strip("/")), mode="r", **arguments)
         # All arrays and groups have the same store. The finalizer is what has the mount now.
         weakref.finalize(group.store, _release, mounted)
         return group
@@ -120,15 +138,14 @@ class Group(_Node, Mapping[str, "Group | Variable"]):
     def __repr__(self) -> str:
         names = [f"  {name}/" for name in self.groups]
         for name in self.variables:
-            entry = self[name]
-            assert isinstance(entry, Variable)
-            names.append(f"  {name}  {entry.type}  {_html.lengths(entry.shape)}")
+            entry = self._index.variables[self._below(name)]
+            names.append(f"  {name}  {entry['type']}  {_html.lengths(entry['shape'])}")
         return "\n".join([f"<codecfs.{type(self).__name__} {self.source!r}{'' if self.path == '/' else ' ' + self.path}>",
                           *map(_printable, names[:200]), *([f"  and {len(names) - 200} more"] if len(names) > 200 else [])])
 
     def _repr_html_(self) -> str:
         name = os.path.basename(self.source.rstrip("/")) or self.source
-        return _html.tree(self._document, self.path, name if self.path == "/" else f"{name} {self.path}")
+        return _html.tree(self._index.document, self.path, name if self.path == "/" else f"{name} {self.path}")
 
     def _ipython_key_completions_(self) -> list[str]:
         return list(self)
@@ -149,16 +166,16 @@ class Dataset(Group):
     """An open source: its root group. `with` and close() are possible, and not necessary."""
 
     def __init__(self, shared: SharedMount, document: Mapping[str, Any]) -> None:
-        super().__init__(shared, document, "/")
+        super().__init__(shared, _Index(document), "/")
 
     @property
     def info(self) -> Mapping[str, Any]:
         """As codecfs.info() when it was opened."""
-        return self._document
+        return self._index.document
 
     @property
     def format(self) -> str:
-        return str(self._document["format"])
+        return str(self._index.document["format"])
 
     def close(self) -> None:
         """Unmounts. What reads values later mounts again."""
@@ -175,9 +192,9 @@ class Variable(_Node):
     """A variable. Indexing it reads values: `variable[0, :, 10:20]` is a numpy.ndarray, of values as they are stored, without scale
     factors, and with the fill value where data is missing; `variable.xarray()` applies what attributes say."""
 
-    def __init__(self, shared: SharedMount, document: Mapping[str, Any], path: str, entry: Mapping[str, Any]) -> None:
-        super().__init__(shared, document, path)
-        self._entry = entry
+    def __init__(self, shared: SharedMount, index: _Index, path: str) -> None:
+        super().__init__(shared, index, path)
+        self._entry = index.variables[path]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -223,8 +240,7 @@ class Variable(_Node):
 
     @property
     def attrs(self) -> dict[str, Any]:
-        hidden = ("_ARRAY_DIMENSIONS",)
-        return {name: value for name, value in self._facts.attributes.items() if name not in hidden and not name.startswith("_codecfs_")}
+        return attributes_of(self._facts.attributes)
 
     def __getitem__(self, key: Any) -> Any:
         facts = self._facts
@@ -239,17 +255,19 @@ class Variable(_Node):
         return (self[number] for number in range(len(self)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError(f"{self.path}: the values are in a file: an array of them is a copy")
         values: numpy.ndarray[Any, Any] = self[...]
         return values if dtype is None else values.astype(dtype, copy=False)
 
     def xarray(self, **arguments: Any) -> xarray.DataArray:
         """This variable with its coordinates as an xarray.DataArray. arguments: of xarray.open_dataset (chunks={}, ...)."""
-        dataset = Group(self._shared, self._document, self.path.rpartition("/")[0] or "/").xarray(**arguments)
+        dataset = Group(self._shared, self._index, self.path.rpartition("/")[0] or "/").xarray(**arguments)
         return dataset[self.name]
 
     def zarr(self, **arguments: Any) -> zarr.Array[Any]:
         """This variable as a zarr.Array, read-only, as Group.zarr() has it."""
-        group = Group(self._shared, self._document, self.path.rpartition("/")[0] or "/").zarr(**arguments)
+        group = Group(self._shared, self._index, self.path.rpartition("/")[0] or "/").zarr(**arguments)
         array: Any = group[self.name]
         return cast("zarr.Array[Any]", array)
 

@@ -8,7 +8,7 @@ import html
 import math
 from typing import Any, Iterable, Mapping
 
-MOST_ROWS = 1000  # of variables: a notebook keeps the page
+MOST = 1000  # variables, and groups: a notebook keeps the page
 
 _STYLE = """<style>
 .codecfs {font-size: 90%}
@@ -74,18 +74,20 @@ def variable_rows(variables: Iterable[Mapping[str, Any]]) -> str:
 def tree(document: Mapping[str, Any], top: str, title: str) -> str:
     """`document`: as codecfs.info() has it. `top`: the path of the group that is shown: "/", "/ocean"."""
     below = top.rstrip("/") + "/"
-    by_group: dict[str, list[Mapping[str, Any]]] = {
-        entry["path"]: [] for entry in document["groups"] if entry["path"] == top or entry["path"].startswith(below)}
+    groups = [entry["path"] for entry in document["groups"] if entry["path"] == top or entry["path"].startswith(below)]
+    by_group: dict[str, list[Mapping[str, Any]]] = {path: [] for path in groups[:MOST]}
     by_group.setdefault(top, [])
     shown = [entry for entry in document["variables"] if entry["path"].startswith(below) or entry["path"] == top]
-    for entry in shown[:MOST_ROWS]:
-        parent = entry["path"].rpartition("/")[0] or "/"
-        by_group.setdefault(parent if entry["path"] != top else top, []).append(entry)
+    for entry in shown[:MOST]:
+        parent = top if entry["path"] == top else entry["path"].rpartition("/")[0] or "/"
+        if parent in by_group:
+            by_group[parent].append(entry)
     stored, decoded = sum(entry["stored_bytes"] for entry in shown), sum(entry["decoded_bytes"] for entry in shown)
     facts = [document["format"], f"{len(shown)} variable{'' if len(shown) == 1 else 's'}", f"{size(stored)} stored",
              f"{size(decoded)} decoded"]
     quiet = f'<span class="quiet">{text(", ".join(facts))}</span>'
-    more = f'<div class="quiet">and {len(shown) - MOST_ROWS} more variables</div>' if len(shown) > MOST_ROWS else ""
+    left_out = [f"{len(found) - MOST} more {what}" for found, what in ((groups, "groups"), (shown, "variables")) if len(found) > MOST]
+    more = f'<div class="quiet">and {" and ".join(left_out)}</div>' if left_out else ""
     return page(f"<details open><summary>{text(title)} {quiet}</summary>{variable_rows(by_group[top])}"
                 f"{_groups(by_group, top)}</details>{more}")
 

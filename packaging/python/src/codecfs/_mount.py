@@ -105,13 +105,14 @@ def _forget_guards() -> None:
 os.register_at_fork(after_in_child=_forget_guards)
 
 
-def _end_at_exit(path: str, temporary: bool, owner: int, guard: _Guard) -> None:
+def _end_at_exit(path: str, temporary: bool, owner: int, guard: _Guard | None) -> None:
     # Not in a process that was forked, which has a copy of the object. Nothing can be raised any more: a mount in use goes on,
     # its guard tries again when this process has ended, and `codecfs status` lists it.
     if os.getpid() == owner:
         with contextlib.suppress(CodecfsError, OSError):
             _end(path, temporary)
-            guard.dismiss()
+            if guard is not None:
+                guard.dismiss()
 
 
 def _rest(path: str) -> None:
@@ -152,7 +153,9 @@ class Mount:
         self.source = os.fspath(source)
         self.path = path
         self._temporary = temporary
-        self._guard = _Guard(os.fspath(path), temporary)
+        self._guard: _Guard | None = None
+        with contextlib.suppress(OSError):  # no process can be started: then only the end of Python without a signal unmounts
+            self._guard = _Guard(os.fspath(path), temporary)
         self._finalizer = weakref.finalize(self, _end_at_exit, os.fspath(path), temporary, os.getpid(), self._guard)
 
     def close(self) -> None:
@@ -164,7 +167,8 @@ class Mount:
         if self._finalizer.alive:
             _end(os.fspath(self.path), self._temporary)
             self._finalizer.detach()
-            self._guard.dismiss()
+            if self._guard is not None:
+                self._guard.dismiss()
         _resting.discard(self)
 
     def __enter__(self) -> pathlib.Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
-import re
 import warnings
 from typing import TYPE_CHECKING, Any, Iterable
 
@@ -14,7 +13,7 @@ from xarray.backends import AbstractDataStore, BackendArray, BackendEntrypoint
 from xarray.backends.store import StoreBackendEntrypoint
 from xarray.core import indexing
 
-from ._arrays import ArrayFacts, Tree, dtype_of, fill_of, read, tree_of, unlimited_in
+from ._arrays import ArrayFacts, Tree, attributes_of, dtype_of, fill_of, read, tree_of, unlimited_in
 from ._program import CodecfsWarning, Options, is_url, option_words, program
 from ._shared import SharedMount
 
@@ -46,27 +45,18 @@ class _LazyArray(BackendArray):
         return read(self.shared, self.facts, key)
 
 
-_FLOATS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-
-
-def attributes_of(found: dict[str, Any], is_hdf5: bool) -> dict[str, Any]:
-    """As xarray's engines for the format of the source have them: h5netcdf and netCDF4, or zarr."""
-    names = found.get("_codecfs_float_attributes", "[]")
-    floats = re.findall(r'"((?:[^"\\]|\\.)*)"', names) if isinstance(names, str) else []
-    attributes = {}
-    for name, value in found.items():
-        if name == "_ARRAY_DIMENSIONS" or name.startswith(("_codecfs_", "_nc")):
-            continue
-        if name in floats:
-            value = [_FLOATS.get(one, one) for one in value] if isinstance(value, list) else _FLOATS.get(value, value)
-        if is_hdf5:
-            if value is None:
-                value = ""
-            if isinstance(value, list) and len(value) == 1 and not isinstance(value[0], (list, dict)):
-                value = value[0]
-            elif isinstance(value, list) and value and all(type(one) in (int, float) for one in value):
-                value = numpy.asarray(value)
-        attributes[name] = value
+def _attributes(found: dict[str, Any], is_hdf5: bool) -> dict[str, Any]:
+    """As xarray's engines for the format of the source have them: netcdf4 and h5netcdf, or zarr."""
+    attributes = attributes_of(found)
+    if not is_hdf5:
+        return attributes
+    for name, value in attributes.items():
+        if value is None:
+            attributes[name] = ""
+        elif isinstance(value, list) and len(value) == 1 and not isinstance(value[0], (list, dict)):
+            attributes[name] = value[0]
+        elif isinstance(value, list) and value and all(type(one) in (int, float) for one in value):
+            attributes[name] = numpy.asarray(value)
     return attributes
 
 
@@ -83,7 +73,7 @@ class _Store(AbstractDataStore):
         dimensions = facts.dimensions
         if dimensions is None:
             raise ValueError("its dimensions have no names")
-        attributes = attributes_of(facts.attributes, self._tree.is_hdf5)
+        attributes = _attributes(facts.attributes, self._tree.is_hdf5)
         lazy = _LazyArray(self.shared, facts)
         fill = fill_of(facts)
         attributes.pop("_FillValue", None)
@@ -104,7 +94,7 @@ class _Store(AbstractDataStore):
         return variables
 
     def get_attrs(self) -> dict[str, Any]:
-        return attributes_of(self._tree.groups[self._group], self._tree.is_hdf5)
+        return _attributes(self._tree.groups[self._group], self._tree.is_hdf5)
 
     def get_encoding(self) -> dict[str, Any]:
         return {"source": self.shared.source, "unlimited_dims": unlimited_in(self.shared, self._tree, self._group)}
