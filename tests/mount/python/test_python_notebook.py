@@ -102,6 +102,31 @@ def test_trees_of_netcdf_files_are_as_other_engines_read_them(site):  # noqa: F8
     assert int(said.rpartition("compared ")[2]) > len(files), said
 
 
+STORES = """
+import sys
+import numpy, xarray
+made = xarray.Dataset(
+    {"a": (("y", "x"), numpy.arange(12.0).reshape(3, 4), {"flags": [1], "pair": [1, 2], "none": None}), "i": ("x", numpy.arange(4)),
+     "gaps": ("x", [numpy.nan, 1, 2, numpy.nan]), "b": ("x", [True, False, True, False]), "c": ("x", numpy.arange(4) * 1j),
+     "words": ("x", numpy.array(["a", "\\u00e9", "", "long"], object)), "fixed": ("y", numpy.array(["b", "", "\\u00fc"])), "s": ((), 5.0)},
+    {"time": ("y", numpy.array(["2001-01-01", "2002-02-02", "2003-01-01"], "M8[ns]")), "x": [1, 2, 3, 4]}, {"title": "t"})
+for version in 2, 3:
+    for number, encoding in enumerate(({}, {"a": {"_FillValue": 5.0, "chunks": (2, 3)}},
+                                       {"i": {"_FillValue": 0}, "a": {"dtype": "i2", "scale_factor": 0.5, "_FillValue": 4}})):
+        path = f"{sys.argv[1]}/{version}.{number}.zarr"
+        made.to_zarr(path, zarr_format=version, encoding=encoding)
+        wanted = xarray.open_dataset(path, engine="zarr").load()
+        xarray.testing.assert_identical(xarray.open_dataset(path, engine="codecfs").load(), wanted)
+        assert bool(wanted.a.isnull().any()) == (number > 0)
+print("the same")
+"""
+
+
+def test_zarr_stores_are_as_the_engine_zarr_reads_them(site, tmp_path):  # noqa: F811
+    (tmp_path / "stores").mkdir()
+    assert in_venv(site, STORES, tmp_path / "stores").endswith("the same\n")
+
+
 DASK = """
 import os, pickle, sys
 import dask, numpy, xarray

@@ -76,7 +76,9 @@ class _Store(AbstractDataStore):
         attributes = _attributes(facts.attributes, self._tree.is_hdf5)
         lazy = _LazyArray(self.shared, facts)
         fill = fill_of(facts)
-        attributes.pop("_FillValue", None)
+        given = attributes.pop("_FillValue", None)
+        if fill is None and isinstance(given, (int, float)) and lazy.dtype.kind in "iuf":
+            fill = lazy.dtype.type(given)  # in Zarr v3, missing data need not be what absent chunks have
         if fill is not None and not (lazy.dtype.hasobject and fill == ""):
             attributes["_FillValue"] = fill
         chunks = tuple(min(chunk, max(1, length)) for chunk, length in zip(facts.chunks, facts.shape))
