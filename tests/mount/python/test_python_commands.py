@@ -169,7 +169,7 @@ def test_the_progress_of_the_program_is_understood(program, tmp_path):
     seen = []
     program([CLEAR + "converting a: b: 7 % [#...................], 1 of 14 chunks", CLEAR + "converting a: b: 50 ", "% [##########..........]",
              CLEAR, "codecfs: warning: one: 3 % more\n", CLEAR + "converting a: b: 99 % [###################.], 3 B of 4 B, 1 B/s, 0 s left",
-             "codecfs: left out: /x: no form\n", CLEAR + "converting a: b: begun", CLEAR], "a.zarr: 14 chunks, 1 B\n")
+             "codecfs: left out: /x: no form\ncodecfs: info: two\n", CLEAR + "converting a: b: begun", CLEAR], "a.zarr: 14 chunks, 1 B\n")
     with pytest.warns(codecfs.CodecfsWarning):
         result = codecfs.convert("a", "a.zarr", progress=seen.append)
     assert [(progress.what, progress.done, progress.amounts) for progress in seen] == [

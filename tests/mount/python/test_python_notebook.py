@@ -1,11 +1,12 @@
 """An extra: the package in a real notebook, and with today's xarray, Dask and zarr-python, from the venv "notebook" that
 scripts/client-test makes."""
+import json
 import os
 import pathlib
 
 import pytest
 from client_venvs import VENVS
-from conftest import DATA
+from conftest import DATA, wait_until
 from python_package import PACKAGING, made_sample, sample, site  # noqa: F401: fixtures
 from running import run
 
@@ -30,8 +31,6 @@ print("RESULT", json.dumps([[dict(output.get("data", {}), type=output.output_typ
 
 
 def outputs_of(site, *cells, cwd):  # noqa: F811
-    import json
-
     return json.loads(in_venv(site, RUN, json.dumps(cells), cwd=cwd).rpartition("RESULT ")[2])
 
 
@@ -127,6 +126,34 @@ def test_zarr_stores_are_as_the_engine_zarr_reads_them(site, tmp_path):  # noqa:
     assert in_venv(site, STORES, tmp_path / "stores").endswith("the same\n")
 
 
+ARRAYS = """
+import os, sys, warnings
+import numpy, zarr
+import codecfs
+warnings.simplefilter("ignore")
+compared = 0
+for path in sys.argv[1:]:
+    try:
+        array = zarr.open_array(path, mode="r")
+    except Exception as error:
+        print("not read by zarr-python", path, str(error)[:80])
+        continue
+    wanted = numpy.asarray(array[...])
+    found = codecfs.open(path)["/"][...]
+    assert found.shape == wanted.shape and (found.astype(object) == wanted.astype(object)).all(), path
+    compared += 1
+print("compared", compared)
+"""
+
+
+def test_arrays_of_zarr_v3_are_as_zarr_python_reads_them(site):  # noqa: F811
+    arrays = [path.parent for path in sorted(CORPUS.rglob("zarr.json")) if json.loads(path.read_bytes()).get("node_type") == "array"]
+    if not arrays:
+        pytest.skip("skipped: CODECFS_CORPUS names no folder with arrays of Zarr v3")
+    said = in_venv(site, ARRAYS, *arrays)
+    assert int(said.rpartition("compared ")[2]) > len(arrays) * 0.9, said
+
+
 DASK = """
 import os, pickle, sys
 import dask, numpy, xarray
@@ -144,7 +171,11 @@ if __name__ == "__main__":
         assert many.temperature.sizes["run"] == 2 and float(many.temperature.isel(run=1).mean()) == float(wanted.mean())
     again = xarray.open_dataset(path, engine="codecfs", chunks={})
     assert dask.base.tokenize(again.temperature.data) == dask.base.tokenize(data.temperature.data), "the same file is the same task"
-    asyncio = __import__("asyncio")
+    import asyncio
+    import codecfs
+    opened = codecfs.open(path)
+    assert opened.xarray(chunks={}).temperature.chunks == data.temperature.chunks
+    xarray.testing.assert_identical(opened["temperature"].xarray(chunks={}).compute(), wanted)
     lazy = xarray.open_dataset(path, engine="codecfs")
     xarray.testing.assert_identical(asyncio.run(lazy.load_async()).temperature, wanted)
     print("the same")
@@ -158,8 +189,6 @@ def test_dask(site, sample, tmp_path):  # noqa: F811
     place.mkdir()
     environment = {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(place)}
     assert run(PYTHON, "-B", script, sample, env=environment, seconds=300).stdout.endswith("the same\n")
-    from mounts import wait_until
-
     wait_until(lambda: [entry for entry in place.iterdir() if entry.name.startswith("codecfs-")] == [])
 
 

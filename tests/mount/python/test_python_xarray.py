@@ -1,4 +1,6 @@
 """xarray.open_dataset(..., engine="codecfs"): it has what xarray's own engines read from the same source, and gives mounts back."""
+import errno
+import fcntl
 import gc
 import os
 import pathlib
@@ -333,6 +335,34 @@ def test_the_end_of_python_unmounts(site, grid):
         assert os.path.ismount(os.path.join(os.environ["TMPDIR"], place))
     """).strip()
     assert place.startswith("codecfs-grid.h5-") and not (pathlib.Path(os.environ["TMPDIR"]) / place).exists()
+
+
+def test_other_programs_can_write_the_source(grid):
+    """It is closed some seconds after it was read; what is read later is what is there then."""
+    path, values = grid
+    dataset = xarray.open_dataset(path, engine=ENGINE)
+    (lazy,) = arrays_of(dataset)
+    assert int(dataset.v[0, 0, 0]) == values[0, 0, 0]
+
+    def is_free():
+        with open(path, "r+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
+    wait_until(is_free, 30)
+    with h5py.File(path, "r+") as file:
+        file["v"][...] = values + 1
+    np.testing.assert_array_equal(dataset.v.values, values + 1)
+    wait_until(is_free, 30)
+    with h5py.File(path, "r+") as file:
+        del file["v"]
+    with pytest.raises((codecfs.CodecfsError, OSError)) as raised:
+        read(lazy.shared, lazy.facts, (0, 0, 0))
+    assert "changed" in str(raised.value) or raised.value.errno == errno.ESTALE
+    dataset.close()
 
 
 def test_a_killed_python_leaves_no_mount(site, grid, no_mount_is_left):

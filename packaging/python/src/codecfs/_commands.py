@@ -114,7 +114,7 @@ def _counted(number: int, noun: str) -> str:
 def _warn(finished: Finished) -> tuple[str, ...]:
     """What the program has said although it succeeded, also as warnings of Python."""
     lines = [line[len("codecfs: "):] if line.startswith("codecfs: ") else line for line in finished.messages.splitlines() if line]
-    found = tuple(re.sub("^warning: ", "", line) for line in lines)
+    found = tuple(re.sub("^warning: ", "", line) for line in lines if not line.startswith("info: "))
     for line in found:
         warnings.warn(line, CodecfsWarning, stacklevel=3)
     return found
