@@ -75,7 +75,7 @@ def test_netcdf_files_are_as_netcdf4_reads_them(path):
         if path.name in OTHER_ATTRIBUTES:
             for name, variable in wanted.variables.items():
                 assert found.variables[name].equals(variable) and list(found.variables[name].attrs) == list(variable.attrs), name
-            assert list(found.variables) == list(wanted.variables) or set(found.variables) == set(wanted.variables)
+            assert set(found.variables) == set(wanted.variables)
         else:
             xarray.testing.assert_identical(found, wanted)
 
@@ -416,7 +416,6 @@ def test_a_pickled_dataset_is_read_by_another_process(site, grid, tmp_path):
     path, values = grid
     with xarray.open_dataset(path, engine=ENGINE) as dataset:
         (tmp_path / "pickled").write_bytes(pickle.dumps(dataset.v[3:9]))
-        assert pickle.loads(pickle.dumps(dataset.v))._variable is not None
     assert int(in_python(site, READ_PICKLE, tmp_path / "pickled")) == values[3:9].sum()
     # It is not the array that was opened any more.
     with h5py.File(path, "w") as file:

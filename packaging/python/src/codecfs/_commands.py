@@ -208,4 +208,4 @@ def set_filter(target: PathLike | Mount, variable: str, filters: str, *, options
     if ": left as it is: " in done.output:
         raise CodecfsError(done.output.strip())
     _warn(done)
-    return str(info(target, "/" + name, options=options)["variables"][0]["filter"])
+    return str(info(target, "/" + name, options=options)["variables"][0].get("filter", ""))

@@ -1,6 +1,7 @@
 """codecfs.open(): a source as an object that cells of a notebook share. It needs no `with`."""
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import weakref
@@ -156,10 +157,8 @@ def _printable(text: str) -> str:
 
 
 def _release(mounted: Any) -> None:
-    try:
+    with contextlib.suppress(CodecfsError, OSError):  # in use: it goes on, and `codecfs status` lists it
         mounted.close()
-    except (CodecfsError, OSError):
-        pass  # in use: it goes on, and `codecfs status` lists it
 
 
 class Dataset(Group):
@@ -219,8 +218,8 @@ class Variable(_Node):
 
     @property
     def filter(self) -> str:
-        """The stored filter pipeline as netCDF and HDF5 write it: "2,4|1,5", or "none"."""
-        return str(self._entry["filter"])
+        """The stored filter pipeline as netCDF and HDF5 write it: "2,4|1,5", or "none"; empty if it has no such form."""
+        return str(self._entry.get("filter", ""))
 
     @property
     def _facts(self) -> ArrayFacts:
@@ -273,11 +272,11 @@ class Variable(_Node):
 
     def __repr__(self) -> str:
         return _printable(f"<codecfs.Variable {self.path} of {self.source!r}: {self.type}, {_html.lengths(self.shape)}, "
-                          f"filters {self.filter}>")
+                          f"filters {_html.filters(self._entry)}>")
 
     def _repr_html_(self) -> str:
         entry = self._entry
-        facts = {"chunks": _html.lengths(self.chunks), "filters": self.filter, "stored": _html.size(entry["stored_bytes"]),
+        facts = {"chunks": _html.lengths(self.chunks), "filters": _html.filters(entry), "stored": _html.size(entry["stored_bytes"]),
                  "decoded": _html.size(entry["decoded_bytes"])}
         attributes: dict[str, Any] = {}
         try:

@@ -53,6 +53,16 @@ def chunks(entry: Mapping[str, Any]) -> str:
     return "" if list(entry["chunks"]) == list(entry["shape"]) else lengths(entry["chunks"])
 
 
+def filters(entry: Mapping[str, Any]) -> str:
+    """Of the codecs of a variable the names, and what tells how strong they are: "shuffle, zlib 4", "blosc lz4 5"."""
+    shown = []
+    for codec in entry.get("codecs") or []:
+        name = str(codec.get("name") or codec.get("id") or "?")
+        more = codec.get("configuration") if isinstance(codec.get("configuration"), dict) else codec
+        shown.append(" ".join([name, *(str(more[key]) for key in ("cname", "clevel", "level") if key in more)]))
+    return ", ".join(shown) or str(entry.get("filter", ""))
+
+
 def page(body: str) -> str:
     return f'{_STYLE}<div class="codecfs">{body}</div>'
 
@@ -63,7 +73,7 @@ def variable_rows(variables: Iterable[Mapping[str, Any]]) -> str:
         cells = [f"<td><b>{text(entry['path'].rpartition('/')[2] or '/')}</b></td>", f"<td>{text(entry['type'])}</td>",
                  f"<td>{lengths(entry['shape'])}</td>", f"<td>{chunks(entry)}</td>",
                  f'<td class="number">{size(entry["stored_bytes"])}</td>', f'<td class="number">{ratio(entry)}</td>',
-                 f"<td>{text(entry['filter'])}{'<br>' + text(entry['error']) if entry.get('error') else ''}</td>"]
+                 f"<td>{text(filters(entry))}{'<br>' + text(entry['error']) if entry.get('error') else ''}</td>"]
         rows.append(f"<tr>{''.join(cells)}</tr>")
     if not rows:
         return ""
