@@ -118,10 +118,11 @@ def test_a_mount_and_its_end(python, sample, tmp_path):
 
 def test_a_mount_whose_process_died_can_be_closed(python, sample):
     try_out(python, f"""if True:
-        import codecfs, os, subprocess
+        import codecfs, contextlib, os, subprocess
         mounted = codecfs.mount({str(sample)!r})
         for process in subprocess.run(["pgrep", "-f", str(mounted.path)], capture_output=True, text=True, check=True).stdout.split():
-            os.kill(int(process), 9)
+            with contextlib.suppress(ProcessLookupError):  # it has ended with another one
+                os.kill(int(process), 9)
         mounted.close()
         assert not os.path.lexists(mounted.path)
     """)
@@ -209,9 +210,13 @@ import codecfs
 with codecfs.mount("a.nc", options={"cache": "1G"}) as path:
     here: pathlib.Path = path
 text: str = codecfs.plugins()
+found: codecfs.Verification = codecfs.verify("a.nc", progress=False)
+page: str = codecfs.open("a.nc")._repr_html_()
 """)
     run(python, "-m", "mypy", "--strict", tmp_path / "use.py", cwd=tmp_path)
-    run(python, "-m", "mypy", "--strict", "--ignore-missing-imports", "-p", "codecfs", cwd=tmp_path)
+    # xarray of Python 3.9 describes engines otherwise.
+    if "DataTree" in run(python, "-c", "import xarray; print(dir(xarray))").stdout:
+        run(python, "-m", "mypy", "--strict", "--ignore-missing-imports", "-p", "codecfs", cwd=tmp_path)
 
 
 @pytest.fixture(scope="module")

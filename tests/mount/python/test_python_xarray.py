@@ -219,6 +219,9 @@ def test_all_groups_at_once():
     assert list(below) == ["/", "/inner"]
     for dataset in below.values():
         dataset.close()
+    if not hasattr(xarray, "DataTree"):
+        with pytest.raises(NotImplementedError, match="needs xarray 2024.10 or later"):
+            ENGINE().open_datatree(path)
     *others, last = found.values()
     for dataset in others:
         dataset.close()

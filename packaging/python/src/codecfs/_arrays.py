@@ -256,7 +256,8 @@ class _Reader:
         self.dtype = dtype_of(facts)
         self.fill = fill_of(facts)
         self.is_text = self.dtype.hasobject
-        if facts.codecs not in ([("vlen-utf8",), ("vlen-bytes",)] if self.is_text else [()]):
+        known: list[tuple[str, ...]] = [("vlen-utf8",), ("vlen-bytes",)] if self.is_text else [()]
+        if facts.codecs not in known:
             raise CodecfsError(f"/{facts.path}: objects of the codec {', '.join(facts.codecs)} cannot be read; zarr may know it")
         self.count = math.prod(facts.chunks)
 

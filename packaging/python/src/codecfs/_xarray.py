@@ -200,6 +200,8 @@ class CodecfsBackendEntrypoint(BackendEntrypoint):
                       concat_characters: Any = True, decode_coords: Any = True, drop_variables: str | Iterable[str] | None = None,
                       use_cftime: Any = None, decode_timedelta: Any = None, group: str | None = None,
                       options: Options = ()) -> xarray.DataTree:
+        if not hasattr(xarray, "DataTree"):
+            raise NotImplementedError(f"open_datatree needs xarray 2024.10 or later, not {xarray.__version__}: open_groups_as_dict works")
         groups = self.open_groups_as_dict(
             filename_or_obj, mask_and_scale=mask_and_scale, decode_times=decode_times, concat_characters=concat_characters,
             decode_coords=decode_coords, drop_variables=drop_variables, use_cftime=use_cftime, decode_timedelta=decode_timedelta,
