@@ -2,7 +2,7 @@
 
 A SharedMount can be pickled, and is mounted again by the process that reads it. While a thread reads, the mount stays; else it may
 be unmounted at any time, because another source needs its place or the caller closes it, and the next read mounts it again. So no
-reader ever sees the empty directory of a mount that has ended, whose missing files would be taken for chunks of fill values.
+reader ever sees the empty directory of a mount that has ended, where missing files would be taken for chunks of fill values.
 """
 from __future__ import annotations
 
