@@ -103,13 +103,12 @@ class InfoCommand final : public Command {
                   variable_.empty() ? shown_source(source_) : variable_);
     CODECFS_TRY(commands::read_details(source, info, 1));
     const size_t width = terminal_columns(STDOUT_FILENO);
-    return print(commands::overview::plot_text(
-        source, info.nodes[0], {.columns = width == 0 ? 80 : width, .colours = has_colours(width)}));
+    return print(commands::overview::plot_text(source, info.nodes[0],
+                                               {.columns = width == 0 ? 80 : width, .colours = has_colours(width)}));
   }
 
   Result<int> write_page(Source& source, commands::DatasetInfo& info) {
-    CODECFS_ASSIGN(const std::string page,
-                   commands::overview::make_page(source, info, {}, "codecfs " CODECFS_VERSION));
+    CODECFS_ASSIGN(const std::string page, commands::overview::make_page(source, info, {}, "codecfs " CODECFS_VERSION));
     if (page_ == "-") return print(page);
     CODECFS_TRY(commands::overview::write_page_file(page_, page, source_));
     return 0;

@@ -27,8 +27,7 @@ void add_details(Json& json, const NodeDetails& details) {
 Json dimensions_json(const std::vector<GroupDimension>& dimensions) {
   Json json = Json::array();
   for (const GroupDimension& dimension : dimensions)
-    json.push_back(
-        {{"name", dimension.name}, {"length", dimension.length}, {"is_unlimited", dimension.is_unlimited}});
+    json.push_back({{"name", dimension.name}, {"length", dimension.length}, {"is_unlimited", dimension.is_unlimited}});
   return json;
 }
 

@@ -40,9 +40,8 @@ void floats_to_numbers(Bytes elements, size_t size, std::span<double> numbers) {
 template <class Signed, class Unsigned>
 void integers_to_numbers(bool is_signed, Bytes elements, std::span<double> numbers) {
   if (is_signed)
-    return convert_each(elements, sizeof(Unsigned), numbers, [](auto at) {
-      return static_cast<double>(static_cast<Signed>(load_le<Unsigned>(at)));
-    });
+    return convert_each(elements, sizeof(Unsigned), numbers,
+                        [](auto at) { return static_cast<double>(static_cast<Signed>(load_le<Unsigned>(at))); });
   convert_each(elements, sizeof(Unsigned), numbers, [](auto at) { return static_cast<double>(load_le<Unsigned>(at)); });
 }
 
@@ -148,9 +147,7 @@ bool Conventions::is_missing(double stored) const {
   return std::ranges::any_of(missing, [stored](double mark) { return mark == stored; });
 }
 
-bool Conventions::is_fill(double stored) const {
-  return (fill && is_equal(*fill, stored)) || is_missing(stored);
-}
+bool Conventions::is_fill(double stored) const { return (fill && is_equal(*fill, stored)) || is_missing(stored); }
 
 Conventions conventions_of(const Variable& facts, std::span<const Attribute> attributes) {
   Conventions found;

@@ -16,10 +16,10 @@
 namespace codecfs::commands::overview {
 namespace {
 
-constexpr size_t kMaxProblems = 20;       // in the list at the top
-constexpr size_t kFewVariables = 200;     // with more, pictures have fewer cells
-constexpr size_t kOpenVariables = 100;    // groups behind so many are closed at first
-constexpr size_t kOpenAttributes = 12;    // more are closed at first
+constexpr size_t kMaxProblems = 20;     // in the list at the top
+constexpr size_t kFewVariables = 200;   // with more, pictures have fewer cells
+constexpr size_t kOpenVariables = 100;  // groups behind so many are closed at first
+constexpr size_t kOpenAttributes = 12;  // more are closed at first
 
 size_t depth_of(const std::string& path) {
   return path.empty() ? 0 : 1 + static_cast<size_t>(std::ranges::count(path, '/'));
@@ -67,10 +67,13 @@ class Page {
 
   void append_head(const std::string& generator) {
     const Totals totals = totals_of(info_);
-    std::string name = info_.source;
+    std::string_view source = info_.source;
+    while (source.size() > 1 && source.ends_with('/')) source.remove_suffix(1);
+    std::string name(source.substr(source.rfind('/') + 1));
     if (!info_.nodes[0].path.empty()) name += " /" + info_.nodes[0].path;
-    std::string facts = fmt::format("{} · {} · {}", info_.format, counted(totals.groups, "group"),
-                                    counted(totals.variables, "variable"));
+    std::string facts =
+        fmt::format("{}{}{} · {} · {}", source.contains('/') ? source : "", source.contains('/') ? " · " : "",
+                    info_.format, counted(totals.groups, "group"), counted(totals.variables, "variable"));
     if (info_.source_bytes != 0) facts += " · " + human_bytes(info_.source_bytes);
     std::string sizes;
     if (totals.variables != 0) {
@@ -98,9 +101,10 @@ class Page {
     }
     if (count == 0) return;
     if (count > kMaxProblems) list += fmt::format("<li>and {} more</li>", human_count(count - kMaxProblems));
-    html_ += fmt::format("<section class=\"problems\"><b class=\"bad\">{} cannot be read completely</b><ul>{}</ul>"
-                         "</section>\n",
-                         counted(count, "object"), list);
+    html_ += fmt::format(
+        "<section class=\"problems\"><b class=\"bad\">{} cannot be read completely</b><ul>{}</ul>"
+        "</section>\n",
+        counted(count, "object"), list);
   }
 
   void close_to(size_t depth) {
@@ -132,10 +136,10 @@ class Page {
     const bool is_top = number == 0;
     const std::string name = is_top ? "/" + node.path : node.entry.name + "/";
     const bool is_open = is_top || variables_ < kOpenVariables;
-    html_ += fmt::format("<details class=\"group\" id=\"n{}\"{}><summary>{} <span>{}</span></summary>"
-                         "<div class=\"in{}\">\n",
-                         number, is_open ? " open" : "", escaped(name), counted(members_[number], "variable"),
-                         is_top ? " root" : "");
+    html_ += fmt::format(
+        "<details class=\"group\" id=\"n{}\"{}><summary>{} <span>{}</span></summary>"
+        "<div class=\"in{}\">\n",
+        number, is_open ? " open" : "", escaped(name), counted(members_[number], "variable"), is_top ? " root" : "");
     ++open_groups_;
     for (const std::string& problem : problems_of(node, nullptr))
       html_ += fmt::format("<p class=\"bad\">{}</p>", escaped(problem));

@@ -17,7 +17,9 @@ namespace codecfs::commands::overview {
 Result<> check_page_file(const std::string& path) {
   struct stat status{};
   if (path == "-" || lstat(path.c_str(), &status) != 0) return {};
-  const auto refused = [&] { return fail(EEXIST, "{}: exists and is no page of codecfs info; choose another name", path); };
+  const auto refused = [&] {
+    return fail(EEXIST, "{}: exists and is no page of codecfs info; choose another name", path);
+  };
   if (!S_ISREG(status.st_mode)) return refused();
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) return fail_errno(errno, "{}", path);

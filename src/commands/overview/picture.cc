@@ -13,13 +13,13 @@
 namespace codecfs::commands::overview {
 namespace {
 
-constexpr size_t kColours = 128;        // of a palette
-constexpr size_t kNamesInLegend = 12;   // more would be higher than the picture
-constexpr size_t kNameBytes = 40;       // of a name there
-constexpr double kBoxWidth = 176;       // pixels in which a picture fits
+constexpr size_t kColours = 128;       // of a palette
+constexpr size_t kNamesInLegend = 12;  // more would be higher than the picture
+constexpr size_t kNameBytes = 40;      // of a name there
+constexpr double kBoxWidth = 176;      // pixels in which a picture fits
 constexpr double kBoxHeight = 112;
-constexpr int kPlotHeight = 80;         // units of a line's drawing, which is stretched
-constexpr double kMargin = 3;           // of them, above and below the line
+constexpr int kPlotHeight = 80;  // units of a line's drawing, which is stretched
+constexpr double kMargin = 3;    // of them, above and below the line
 
 std::string image_html(const std::string& png, const Sample& sample, const std::string& title) {
   const auto bytes = std::as_bytes(std::span(png));
@@ -42,8 +42,7 @@ std::string heat_png(const Sample& sample, const ColourScale& scale) {
   palette.push_back({});
   std::vector<uint8_t> indices;
   for (const double cell : sample.cells)
-    indices.push_back(
-        static_cast<uint8_t>(std::isnan(cell) ? none : std::min(scale.index_of(cell, kColours), none)));
+    indices.push_back(static_cast<uint8_t>(std::isnan(cell) ? none : std::min(scale.index_of(cell, kColours), none)));
   return palette_png(sample.width, sample.height, palette, indices);
 }
 
@@ -75,7 +74,8 @@ std::string line_html(const Sample& sample, const std::string& title) {
       is_open = false;
       continue;
     }
-    const double at = static_cast<double>(x) + 0.5;
+    const double at =
+        sample.width == 1 ? 0.5 : static_cast<double>(x * sample.width) / static_cast<double>(sample.width - 1);
     line += fmt::format("{}{:.1f} {:.1f}", is_open ? "L" : "M", at, height_of(sample.cells[x]));
     is_open = true;
     if (sample.low[x] != sample.high[x])
@@ -92,8 +92,8 @@ std::string line_html(const Sample& sample, const std::string& title) {
     html += fmt::format("<path class=\"zero\" d=\"M0 {0:.1f}H{1}\"/>", height_of(0), sample.width);
   if (!area.empty()) html += fmt::format("<path class=\"area\" d=\"{}\"/>", area);
   html += fmt::format("<path class=\"line\" d=\"{}\"/></svg>", line);
-  return html + fmt::format("<span class=\"top\">{}</span><span class=\"low\">{}</span></span>",
-                            number_text(greatest), number_text(least));
+  return html + fmt::format("<span class=\"top\">{}</span><span class=\"low\">{}</span></span>", number_text(greatest),
+                            number_text(least));
 }
 
 std::string legend_html(const ColourScale& scale) {
@@ -132,8 +132,7 @@ std::string picture_css() {
   for (const ColourMap map : {ColourMap::sequential, ColourMap::diverging, ColourMap::grey}) {
     css += fmt::format(".{}{{background:linear-gradient(90deg", name_of(map));
     constexpr int kStops = 9;
-    for (int i = 0; i < kStops; ++i)
-      css += "," + hexadecimal(colour_at(map, static_cast<double>(i) / (kStops - 1)));
+    for (int i = 0; i < kStops; ++i) css += "," + hexadecimal(colour_at(map, static_cast<double>(i) / (kStops - 1)));
     css += ")}\n";
   }
   return css;

@@ -9,7 +9,7 @@ namespace codecfs::commands::overview {
 
 namespace {
 
-constexpr size_t kChannels = 3;  // red, green, blue
+constexpr size_t kChannels = 3;    // red, green, blue
 constexpr double kFlattest = 0.2;  // height of a picture by its width
 constexpr double kSteepest = 2;
 

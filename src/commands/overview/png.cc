@@ -36,8 +36,7 @@ std::string compressed(std::string_view data) {
       libdeflate_alloc_compressor(kLevel), &libdeflate_free_compressor);
   if (compressor == nullptr) throw std::bad_alloc();
   std::string stream(libdeflate_zlib_compress_bound(compressor.get(), data.size()), '\0');
-  stream.resize(
-      libdeflate_zlib_compress(compressor.get(), data.data(), data.size(), stream.data(), stream.size()));
+  stream.resize(libdeflate_zlib_compress(compressor.get(), data.data(), data.size(), stream.data(), stream.size()));
   return stream;
 }
 
@@ -66,8 +65,7 @@ std::string make_png(size_t width, size_t height, uint8_t colour_type, std::stri
 std::string palette_png(size_t width, size_t height, std::span<const Colour> palette,
                         std::span<const uint8_t> indices) {
   std::string colours;
-  for (const Colour& colour : palette)
-    colours.append(reinterpret_cast<const char*>(colour.data()), colour.size());
+  for (const Colour& colour : palette) colours.append(reinterpret_cast<const char*>(colour.data()), colour.size());
   std::string chunks;
   append_chunk(chunks, "PLTE", colours);
   std::string alpha(palette.size(), '\xff');

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -18,9 +19,10 @@ namespace codecfs::commands::overview {
 namespace {
 
 constexpr const char* kTimeIsOver = "the time for reading was over before it was read";
-constexpr uint64_t kThin = 16;      // elements: chunks that are no longer are spaced
-constexpr uint64_t kFurther = 4;    // chunks of the rest of the array, for the statistics
-constexpr uint64_t kMinImage = 8;   // pixels of an image with colours, in both directions
+constexpr uint64_t kThin = 16;     // elements: chunks that are no longer are spaced
+constexpr uint64_t kFurther = 4;   // chunks of the rest of the array, for the statistics
+constexpr uint64_t kFew = 4;       // elements: a shorter dimension (bounds, vectors) is no axis beside longer ones
+constexpr uint64_t kMinImage = 8;  // pixels of an image with colours, in both directions
 
 /// Which elements a picture has.
 struct Window {
@@ -34,15 +36,19 @@ std::pair<PictureKind, std::vector<size_t>> axes_of(const Variable& facts) {
   const std::vector<uint64_t>& shape = facts.grid.shape();
   const size_t rank = shape.size();
   std::vector<size_t> longer;  // dimensions
-  for (size_t d = 0; d < rank; ++d)
-    if (shape[d] > 1) longer.push_back(d);
+  const auto find_longer = [&](uint64_t than) {
+    for (size_t d = 0; d < rank; ++d)
+      if (shape[d] > than) longer.push_back(d);
+  };
+  find_longer(kFew);
+  if (longer.empty()) find_longer(1);
   if (longer.empty()) return {PictureKind::none, {}};
-  if (longer.size() == 1) return {PictureKind::line, longer};
   const bool is_bytes = facts.type.kind == TypeKind::unsigned_int && facts.type.size == 1;
   const bool has_colours = rank >= 3 && (shape[rank - 1] == 3 || shape[rank - 1] == 4) &&
                            facts.grid.chunks()[rank - 1] >= shape[rank - 1] && shape[rank - 2] >= kMinImage &&
                            shape[rank - 3] >= kMinImage;
   if (is_bytes && has_colours) return {PictureKind::colours, {rank - 3, rank - 2}};
+  if (longer.size() == 1) return {PictureKind::line, longer};
   return {PictureKind::heat, {longer[longer.size() - 2], longer.back()}};
 }
 
@@ -202,6 +208,20 @@ class Collector {
 
 }  // namespace
 
+std::optional<size_t> row_dimension(const Variable& facts) {
+  const auto [kind, axes] = axes_of(facts);
+  return kind == PictureKind::heat ? std::optional(axes[0]) : std::nullopt;
+}
+
+void turn_over(Sample& sample) {
+  sample.is_upward = !sample.is_upward;
+  for (auto* const cells : {&sample.cells, &sample.low, &sample.high})
+    for (size_t y = 0; y < sample.height / 2; ++y)
+      std::swap_ranges(cells->begin() + static_cast<std::ptrdiff_t>(y * sample.width),
+                       cells->begin() + static_cast<std::ptrdiff_t>((y + 1) * sample.width),
+                       cells->end() - static_cast<std::ptrdiff_t>((y + 1) * sample.width));
+}
+
 Axis choose_chunks(size_t dimension, uint64_t extent, uint64_t chunk, uint64_t most, uint64_t centre, bool is_spaced) {
   Axis axis{.dimension = dimension, .extent = extent, .chunk = chunk, .chosen = {}};
   const uint64_t all = (extent + chunk - 1) / chunk;
@@ -239,10 +259,12 @@ Sample take_sample(Source& source, ObjectId object, const Variable& facts, const
       std::clamp<uint64_t>(rules.bytes / std::max<uint64_t>(chunk_bytes, 1), 1, std::max<size_t>(rules.chunks, 1));
   Window window = choose_window(facts, *centre, most);
   std::vector<uint64_t> numbers = chunks_of(facts.grid, window);
-  if (numbers.size() < facts.grid.count() && numbers.size() + kFurther <= rules.chunks &&
-      (numbers.size() + kFurther) * chunk_bytes <= rules.bytes)
-    for (uint64_t i = 0; i < kFurther; ++i)
-      numbers.push_back((facts.grid.count() - 1) / (kFurther - 1) * std::min(i, kFurther - 1));
+  if (facts.grid.count() <= most) {
+    numbers.resize(facts.grid.count());
+    std::iota(numbers.begin(), numbers.end(), 0);
+  } else if (numbers.size() + kFurther <= most) {
+    for (uint64_t i = 0; i < kFurther; ++i) numbers.push_back((facts.grid.count() - 1) / (kFurther - 1) * i);
+  }
   std::ranges::sort(numbers);
   numbers.erase(std::ranges::unique(numbers).begin(), numbers.end());
   Collector collector(facts, conventions, window, rules, sample);

@@ -24,8 +24,8 @@ struct SampleRules {
   size_t width = 160;  // cells of a picture, at most
   size_t height = 120;
   size_t line_width = 160;                     // cells of a line, at most
-  size_t chunks = 64;                         // that are read of a variable, at most
-  uint64_t bytes = uint64_t{32} << 20;        // of them, decoded; one chunk may have more
+  size_t chunks = 256;                         // that are read of a variable, at most
+  uint64_t bytes = uint64_t{32} << 20;         // of them, decoded; one chunk may have more
   uint64_t chunk_bytes = uint64_t{256} << 20;  // larger chunks are not read
 };
 
@@ -43,35 +43,42 @@ enum class PictureKind { none, line, heat, colours };
 
 struct Sample {
   Statistics statistics;
-  uint64_t chunks = 0;      // that were read, or are not stored
-  uint64_t all_chunks = 0;  // of the variable
+  uint64_t chunks = 0;              // that were read, or are not stored
+  uint64_t all_chunks = 0;          // of the variable
   std::vector<Error> errors;        // of chunks, one for each that cannot be read
   std::optional<std::string> none;  // why nothing was read
 
   PictureKind kind = PictureKind::none;
   size_t width = 0;
-  size_t height = 0;             // 1: a line
-  double aspect = 1;             // height of the picture by its width
-  std::vector<double> cells;    // row by row: the mean in each cell; NaN where there is nothing valid
-  std::vector<double> low;      // lines: the least and the greatest in each cell
+  size_t height = 0;          // 1: a line
+  double aspect = 1;          // height of the picture by its width
+  std::vector<double> cells;  // row by row: the mean in each cell; NaN where there is nothing valid
+  std::vector<double> low;    // lines: the least and the greatest in each cell
   std::vector<double> high;
   std::vector<uint8_t> colours;  // kind colours: red, green, blue of each cell
   std::string shown;             // of what elements: "[1, 0:18, 0:36]"
+  bool is_upward = false;        // the first row is the last one of the array: north is above
   bool is_whole = false;         // whether the picture has the whole axes
 
   /// Whether the statistics are of all elements.
   [[nodiscard]] bool has_all() const { return chunks == all_chunks && errors.empty(); }
 };
 
+/// The dimension that the rows of a heat map are; none if the variable has another picture.
+std::optional<size_t> row_dimension(const Variable& facts);
+
 /// `conventions`: of the variable, which must have numbers.
 Sample take_sample(Source& source, ObjectId object, const Variable& facts, const Conventions& conventions,
                    const SampleRules& rules);
 
+/// Turns a heat map upside down.
+void turn_over(Sample& sample);
+
 /// What a picture shows of an axis: the elements of these chunks, one behind the other.
 struct Axis {
   size_t dimension = 0;
-  uint64_t extent = 0;  // of the array
-  uint64_t chunk = 1;   // elements along the axis
+  uint64_t extent = 0;           // of the array
+  uint64_t chunk = 1;            // elements along the axis
   std::vector<uint64_t> chosen;  // chunks, ascending
   uint64_t length = 0;           // elements of all of them
 

@@ -46,9 +46,10 @@ std::optional<Colour> colour_of_cell(const Sample& sample, const ColourScale& sc
 
 char shade_of_cell(const Sample& sample, const ColourScale& scale, size_t cell) {
   if (sample.kind == PictureKind::colours) {
-    const double light = 0.299 * sample.colours[3 * cell] + 0.587 * sample.colours[3 * cell + 1] +
-                         0.114 * sample.colours[3 * cell + 2];
-    return kShades[std::min(static_cast<size_t>(light / 256 * static_cast<double>(kShades.size())), kShades.size() - 1)];
+    const double light =
+        0.299 * sample.colours[3 * cell] + 0.587 * sample.colours[3 * cell + 1] + 0.114 * sample.colours[3 * cell + 2];
+    return kShades[std::min(static_cast<size_t>(light / 256 * static_cast<double>(kShades.size())),
+                            kShades.size() - 1)];
   }
   const double number = sample.cells[cell];
   if (std::isnan(number)) return ' ';
@@ -97,7 +98,10 @@ std::string line_text(const Sample& sample, bool colours) {
   std::string text;
   for (size_t row = 0; row < rows; row += colours ? 2 : 1) {
     const bool is_last = row + (colours ? 2 : 1) >= rows;
-    text += fmt::format("{:>{}} {} ", row == 0 ? number_text(greatest) : is_last ? number_text(least) : "",
+    text += fmt::format("{:>{}} {} ",
+                        row == 0  ? number_text(greatest)
+                        : is_last ? number_text(least)
+                                  : "",
                         kLabels - 3, colours ? "│" : "|");
     for (size_t x = 0; x < sample.width; ++x) {
       if (!colours) {
@@ -131,17 +135,18 @@ std::string legend_text(const ColourScale& scale, bool colours) {
     const Colour colour = colour_at(scale.map, static_cast<double>(i) / (kBarColumns - 1));
     bar += colours ? painted(colour, colour) : std::string(1, kShades[i]);
   }
-  return fmt::format("{}{} {} {}{}\n", scale.is_cut ? "≤ " : "", number_text(scale.least), bar, scale.is_cut ? "≥ " : "",
-                     number_text(scale.greatest));
+  return fmt::format("{}{} {} {}{}\n", scale.is_cut ? "≤ " : "", number_text(scale.least), bar,
+                     scale.is_cut ? "≥ " : "", number_text(scale.greatest));
 }
 
-std::string statistics_text(const Sample& sample) {
+std::string statistics_text(const Sample& sample, const Conventions& says) {
   const Statistics& found = sample.statistics;
   std::string text;
   if (found.valid > 0)
     text = fmt::format("least {}, mean {}, greatest {}, ", number_text(found.least), number_text(found.mean),
                        number_text(found.greatest));
-  text += "fill " + share_text(found.fill, found.elements);
+  text += says.fill && found.fill > 0 ? fmt::format("fill ({}) ", number_text(*says.fill)) : "fill ";
+  text += share_text(found.fill, found.elements);
   if (!sample.has_all())
     text += fmt::format("; from a sample: {} of {}", human_count(sample.chunks), counted(sample.all_chunks, "chunk"));
   return text + "\n";
@@ -204,7 +209,7 @@ std::string plot_text(Source& source, const InfoNode& node, const PlotStyle& sty
   for (const Error& error : look.sample->errors) text += "! " + printable(error.reason) + "\n";
   if (look.sample->statistics.elements == 0) return text;
   text += text_picture(*look.sample, scale_for(*info.facts, look.conventions, *look.sample), style);
-  return text + statistics_text(*look.sample);
+  return text + statistics_text(*look.sample, look.conventions);
 }
 
 }  // namespace codecfs::commands::overview

@@ -16,6 +16,7 @@ namespace codecfs::commands::overview {
 namespace {
 
 constexpr size_t kMaxName = 400;     // bytes of a text in the page
+constexpr size_t kLineBytes = 120;   // of first values
 constexpr size_t kMaxValue = 2000;   // of an attribute
 constexpr size_t kMaxReason = 1000;  // of an error
 
@@ -41,23 +42,39 @@ std::string no_picture_reason(const VariableOverview& look) {
   return sample.kind == PictureKind::none ? "one value" : "";
 }
 
-void append_statistics(std::string& html, const Sample& sample) {
+void append_statistics(std::string& html, const Sample& sample, const Conventions& says) {
   const Statistics& found = sample.statistics;
   if (found.elements == 0) return;
   html += "<div class=\"stats\">";
   const auto add = [&](std::string_view name, const std::string& value) {
     html += fmt::format("<span><span>{}</span> {}</span>", name, value);
   };
-  if (found.valid > 0) {
+  const bool is_single = found.elements == 1 && sample.has_all();
+  if (found.valid > 0 && is_single) {
+    add("value", number_text(found.mean));
+  } else if (found.valid > 0) {
     add("least", number_text(found.least));
     add("mean", number_text(found.mean));
     add("greatest", number_text(found.greatest));
   }
-  add("fill", share_text(found.fill, found.elements));
+  if (!is_single || found.valid == 0)
+    add(says.fill && found.fill > 0 ? fmt::format("fill ({})", number_text(*says.fill)) : "fill",
+        share_text(found.fill, found.elements));
   if (!sample.has_all())
-    add("from a sample:",
-        fmt::format("{} of {}", human_count(sample.chunks), counted(sample.all_chunks, "chunk")));
+    add("from a sample:", fmt::format("{} of {}", human_count(sample.chunks), counted(sample.all_chunks, "chunk")));
   html += "</div>";
+}
+
+/// The first values, as far as they fit in one line.
+std::string values_line(const FirstValues& values, size_t most) {
+  std::string line;
+  size_t count = 0;
+  for (const std::string& value : values.texts) {
+    if (!line.empty() && line.size() + value.size() > most) break;
+    line += (line.empty() ? "" : ", ") + value;
+    ++count;
+  }
+  return line + (values.is_all && count == values.texts.size() ? "" : ", …");
 }
 
 void append_fact(std::string& html, std::string_view name, std::string_view value) {
@@ -89,21 +106,19 @@ void append_facts(std::string& html, const InfoNode& node, const VariableOvervie
   append_fact(html, "stored",
               fmt::format("{} in {} of {}", human_bytes(info.stored_bytes), human_count(info.stored_chunks),
                           counted(facts.grid.count(), "chunk")));
-  if (info.masked_chunks > 0) append_fact(html, "skipped", fmt::format("filters in {}", counted(info.masked_chunks, "chunk")));
+  if (info.masked_chunks > 0)
+    append_fact(html, "skipped", fmt::format("filters in {}", counted(info.masked_chunks, "chunk")));
   if (info.decoded_bytes != 0) append_fact(html, "decoded", human_bytes(info.decoded_bytes));
   const Conventions& says = look.conventions;
   if (says.is_packed)
-    append_fact(html, "unpacked",
-                fmt::format("number × {} + {}", number_text(says.scale), number_text(says.offset)));
+    append_fact(html, "unpacked", fmt::format("number × {} + {}", number_text(says.scale), number_text(says.offset)));
   if (look.sample && !look.sample->shown.empty() && scale != nullptr) {
-    append_fact(html, "picture", look.sample->shown + (facts.type.kind == TypeKind::complex ? ", magnitude" : ""));
+    append_fact(html, "picture",
+                look.sample->shown + (look.sample->is_upward ? ", north above" : "") +
+                    (facts.type.kind == TypeKind::complex ? ", magnitude" : ""));
     if (look.sample->kind == PictureKind::heat) append_fact(html, "colours", colours_text(*scale));
   }
-  if (look.values && !look.values->texts.empty()) {
-    std::string list;
-    for (const std::string& value : look.values->texts) list += (list.empty() ? "" : ", ") + value;
-    append_fact(html, "values", list + (look.values->is_all ? "" : ", …"));
-  }
+  if (look.values && !look.values->texts.empty()) append_fact(html, "values", values_line(*look.values, kMaxValue));
   html += "</dl>";
 }
 
@@ -132,7 +147,8 @@ std::vector<std::string> problems_of(const InfoNode& node, const VariableOvervie
   if (look != nullptr && look->sample) {
     const std::vector<Error>& errors = look->sample->errors;
     for (size_t i = 0; i < std::min<size_t>(errors.size(), 3); ++i) add(errors[i]);
-    if (errors.size() > 3) problems.push_back(fmt::format("and {} that cannot be read", counted(errors.size() - 3, "chunk")));
+    if (errors.size() > 3)
+      problems.push_back(fmt::format("and {} that cannot be read", counted(errors.size() - 3, "chunk")));
   }
   if (look != nullptr && look->values) add(look->values->error);
   if (node.details) add(node.details->error);
@@ -164,12 +180,12 @@ void append_variable(std::string& html, const InfoNode& node, const VariableOver
                         escaped_part(type_text(*info.facts), kMaxName));
     const Conventions& says = look.conventions;
     std::string title = says.long_name.empty() ? says.standard_name : says.long_name;
-    if (!says.units.empty()) title += (title.empty() ? "[" : " [") + says.units + "]";
+    const bool names_units = !says.units.empty() && title.contains("[" + says.units + "]");
+    if (!says.units.empty() && !names_units) title += (title.empty() ? "[" : " [") + says.units + "]";
     if (!title.empty()) html += fmt::format("<div>{}</div>", escaped_part(title, kMaxName));
-    if (look.sample) append_statistics(html, *look.sample);
+    if (look.sample) append_statistics(html, *look.sample, says);
     if (look.values && !look.sample && !look.values->texts.empty())
-      html += fmt::format("<div>{}{}</div>", escaped_part(look.values->texts.front(), kMaxName),
-                          look.values->is_all && look.values->texts.size() == 1 ? "" : ", …");
+      html += fmt::format("<div>{}</div>", escaped_part(values_line(*look.values, kLineBytes), kMaxName));
     html += fmt::format("<div class=\"faint\">{}</div>", escaped_part(summary_text(info), kMaxName));
   }
   for (const std::string& problem : problems_of(node, &look))
