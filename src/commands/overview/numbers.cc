@@ -156,7 +156,8 @@ Conventions conventions_of(const Variable& facts, std::span<const Attribute> att
     double fill = 0;
     to_numbers(facts, fill_element(facts), {&fill, 1});
     found.fill = fill;
-    if (fill != 0) found.missing.push_back(fill);  // netCDF's default is no attribute
+    // netCDF's default, which is no attribute. Numbers of one byte may need all of their values.
+    if (fill != 0 && facts.type.size > 1) found.missing.push_back(fill);
   }
   const bool is_float = facts.type.kind == TypeKind::floating && facts.type.size == 4;
   for (const char* const name : {kFillAttribute, "missing_value"})

@@ -39,7 +39,7 @@ struct Conventions {
   std::string long_name;
   std::string standard_name;
 
-  /// As in _FillValue, missing_value, and a fill value that is not 0. NaN is missing always.
+  /// As in _FillValue, missing_value, and a fill value that is not 0, of more than one byte. NaN is missing always.
   [[nodiscard]] bool is_missing(double stored) const;
   /// Whether an element was never written, or marks missing data.
   [[nodiscard]] bool is_fill(double stored) const;
