@@ -163,6 +163,8 @@ Conventions conventions_of(const Variable& facts, std::span<const Attribute> att
   for (const char* const name : {kFillAttribute, "missing_value"})
     for (const double mark : numbers_in(find_attribute(attributes, name)))
       found.missing.push_back(is_float ? static_cast<double>(static_cast<float>(mark)) : mark);
+  if (facts.type.kind == TypeKind::unsigned_int && facts.type.size >= 4)
+    found.mask = facts.type.size == 4 ? static_cast<double>(UINT32_MAX) : static_cast<double>(UINT64_MAX);
   const std::vector<double> scale = numbers_in(find_attribute(attributes, "scale_factor"));
   const std::vector<double> offset = numbers_in(find_attribute(attributes, "add_offset"));
   if (scale.size() == 1 && std::isfinite(scale[0])) found.scale = scale[0];

@@ -34,7 +34,10 @@ struct Conventions {
   double unsigned_from = 0;     // _Unsigned: is added to negative numbers; 0: nothing is
   std::vector<double> missing;  // numbers as stored that mark missing data: _FillValue, missing_value
   std::optional<double> fill;   // of chunks that are not stored; none: it is undefined
-  std::vector<Flag> flags;      // flag_values with flag_meanings
+  /// With which detectors mark pixels: the largest number of unsigned integers of 32 bits or more. It counts in
+  /// statistics, but has no place in pictures.
+  std::optional<double> mask;
+  std::vector<Flag> flags;  // flag_values with flag_meanings
   std::string units;
   std::string long_name;
   std::string standard_name;

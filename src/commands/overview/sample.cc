@@ -194,6 +194,7 @@ class Collector {
       found.greatest = found.valid == 0 ? number : std::max(found.greatest, number);
       sum_ += number;
       ++found.valid;
+      if (number == conventions_.mask) number = std::numeric_limits<double>::quiet_NaN();
     }
     cells_.add_run(region, at, numbers_);
   }
