@@ -21,7 +21,8 @@ namespace {
 constexpr const char* kTimeIsOver = "the time for reading was over before it was read";
 constexpr uint64_t kThin = 16;     // elements: chunks that are no longer are spaced
 constexpr uint64_t kFurther = 4;   // chunks of the rest of the array, for the statistics
-constexpr uint64_t kFew = 4;       // elements: a shorter dimension (bounds, vectors) is no axis beside longer ones
+constexpr uint64_t kFew = 4;       // elements: dimensions that have no more (bounds, vectors) are no axes
+constexpr uint64_t kLong = 16;     // beside such a dimension
 constexpr uint64_t kMinImage = 8;  // pixels of an image with colours, in both directions
 
 /// Which elements a picture has.
@@ -40,8 +41,7 @@ std::pair<PictureKind, std::vector<size_t>> axes_of(const Variable& facts) {
     for (size_t d = 0; d < rank; ++d)
       if (shape[d] > than) longer.push_back(d);
   };
-  find_longer(kFew);
-  if (longer.empty()) find_longer(1);
+  find_longer(std::ranges::any_of(shape, [](uint64_t extent) { return extent >= kLong; }) ? kFew : 1);
   if (longer.empty()) return {PictureKind::none, {}};
   const bool is_bytes = facts.type.kind == TypeKind::unsigned_int && facts.type.size == 1;
   const bool has_colours = rank >= 3 && (shape[rank - 1] == 3 || shape[rank - 1] == 4) &&

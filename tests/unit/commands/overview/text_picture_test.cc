@@ -28,7 +28,7 @@ ColourScale from_to(double least, double greatest) {
 
 TEST(OverviewTextPicture, PlainCharacters) {
   const Sample sample = heat(2, {0, 8.9, std::nan(""), 4.5});
-  EXPECT_EQ(text_picture(sample, from_to(0, 9), {}), "..%%\n  ++\n0 .:-=+*#%@ 9\n");
+  EXPECT_EQ(text_picture(sample, from_to(0, 9), {}), "..@@\n  ++\n0 .:-=+*#%@ 9\n");
 }
 
 TEST(OverviewTextPicture, HalfBlocksInColours) {
