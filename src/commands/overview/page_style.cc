@@ -52,6 +52,8 @@ border-radius:2px}
 .keys i{display:inline-block;width:8px;height:8px;border-radius:2px;margin-right:3px}
 .main{min-width:0;overflow-wrap:anywhere}
 .main b{font-size:15px}
+.main b::after{content:" ▸";color:var(--faint);font-weight:400}
+.var[open] .main b::after{content:" ▾"}
 .type{font-family:ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;font-size:12.5px;color:var(--faint)}
 .stats{display:flex;flex-wrap:wrap;gap:0 16px;margin-top:2px}
 .stats span span{color:var(--faint)}
@@ -61,7 +63,7 @@ dl{display:grid;grid-template-columns:104px minmax(0,1fr);gap:1px 10px}
 dt,th{color:var(--faint);font-weight:400;text-align:left;vertical-align:top}
 dd{margin:0;overflow-wrap:anywhere}
 table{border-collapse:collapse;width:100%;table-layout:fixed}
-th{width:190px}
+th{width:220px}
 th,td{padding:1px 10px 1px 0;overflow-wrap:anywhere;vertical-align:top}
 td:last-child{color:var(--faint);width:80px}
 td.value{width:auto;color:inherit;white-space:pre-wrap}
