@@ -15,7 +15,7 @@ namespace codecfs::commands {
 
 struct FirstValues {
   std::vector<std::string> texts;  // for people, in C order of the array
-  std::vector<Json> values;        // numbers as numbers, texts as texts
+  std::vector<JsonValue> values;   // numbers as numbers, texts as texts
   bool is_all = false;             // the array has no others
   std::optional<Error> error;      // why there are no more
 };

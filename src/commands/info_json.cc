@@ -94,7 +94,8 @@ Json info_json(const DatasetInfo& info, std::span<const std::optional<FirstValue
     }
     if (i < values.size() && values[i]) {
       if (values[i]->error) variable["first_values_error"] = values[i]->error->reason;
-      variable["first_values"] = values[i]->values;
+      variable["first_values"] = Json::array();
+      for (const JsonValue& value : values[i]->values) variable["first_values"].push_back(*value);
     }
     json["variables"].push_back(std::move(variable));
   }

@@ -47,8 +47,8 @@ bool goes_up(Source& source, const InfoNode& node) {
       !is_text("standard_name", {"latitude", "grid_latitude", "projection_y_coordinate"}) && !is_text("axis", {"Y"}))
     return false;
   const FirstValues values = first_values(source, coordinate->object, **described, 2);
-  return values.values.size() == 2 && values.values[0].is_number() && values.values[1].is_number() &&
-         values.values[0].get<double>() < values.values[1].get<double>();
+  return values.values.size() == 2 && values.values[0]->is_number() && values.values[1]->is_number() &&
+         values.values[0]->get<double>() < values.values[1]->get<double>();
 }
 
 }  // namespace
