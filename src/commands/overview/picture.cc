@@ -32,8 +32,8 @@ std::string image_html(const std::string& png, const Sample& sample, const std::
 std::string heat_png(const Sample& sample, const ColourScale& scale) {
   std::vector<Colour> palette;
   if (scale.map == ColourMap::named) {
-    const size_t count = std::min<size_t>(scale.names.size(), 255);
-    for (size_t i = 0; i < count; ++i) palette.push_back(colour_of_name(i));
+    palette.resize(std::min<size_t>(scale.names.size(), 255));
+    for (size_t i = 0; i < palette.size(); ++i) palette[i] = colour_of_name(i);
   } else {
     for (size_t i = 0; i < kColours; ++i)
       palette.push_back(colour_at(scale.map, static_cast<double>(i) / (kColours - 1)));

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/human.h"
@@ -73,12 +74,12 @@ Window choose_window(const Variable& facts, std::span<const uint64_t> centre, ui
     const uint64_t end = std::min(begin + grid.chunks()[d], grid.shape()[d]);
     window.indices.push_back(std::clamp(grid.shape()[d] / 2, begin, end - 1));
   }
-  const auto [kind, dimensions] = axes_of(facts);
-  window.kind = kind;
+  std::vector<size_t> dimensions;
+  std::tie(window.kind, dimensions) = axes_of(facts);
   uint64_t left = most;
   const auto choose = [&](size_t dimension, uint64_t chunks) {
     const uint64_t chunk = grid.chunks()[dimension];
-    const bool is_spaced = kind == PictureKind::line || chunk <= kThin;
+    const bool is_spaced = window.kind == PictureKind::line || chunk <= kThin;
     return choose_chunks(dimension, grid.shape()[dimension], chunk, chunks, centre[dimension], is_spaced);
   };
   if (dimensions.size() == 1) window.axes.push_back(choose(dimensions[0], left));

@@ -126,7 +126,7 @@ std::string legend_text(const ColourScale& scale, bool colours) {
       const std::string name = flag.meaning.empty() ? number_text(flag.value) : printable(flag.meaning);
       const std::string key =
           colours ? painted(colour_of_name(i), colour_of_name(i)) : std::string(1, kLetters[i % kLetters.size()]);
-      text += (text.empty() ? "" : "  ") + key + " " + name;
+      text += fmt::format("{}{} {}", text.empty() ? "" : "  ", key, name);
     }
     return text + "\n";
   }
@@ -203,13 +203,14 @@ std::string plot_text(Source& source, const InfoNode& node, const PlotStyle& sty
   std::string none;  // why there is no picture
   if (!info.missing.empty()) none = info.missing.front().reason;
   if (info.error) none = info.error->reason;
-  if (none.empty() && !look.sample) none = "elements of this type have no picture";
   if (look.sample && look.sample->none) none = *look.sample->none;
-  if (!none.empty()) return text + printable(none) + "\n";
-  for (const Error& error : look.sample->errors) text += "! " + printable(error.reason) + "\n";
-  if (look.sample->statistics.elements == 0) return text;
-  text += text_picture(*look.sample, scale_for(*info.facts, look.conventions, *look.sample), style);
-  return text + statistics_text(*look.sample, look.conventions);
+  if (!look.sample || !none.empty())
+    return text + (none.empty() ? "elements of this type have no picture" : printable(none)) + "\n";
+  const Sample& sample = *look.sample;
+  for (const Error& error : sample.errors) text += "! " + printable(error.reason) + "\n";
+  if (sample.statistics.elements == 0) return text;
+  text += text_picture(sample, scale_for(*info.facts, look.conventions, sample), style);
+  return text + statistics_text(sample, look.conventions);
 }
 
 }  // namespace codecfs::commands::overview

@@ -20,7 +20,7 @@ std::optional<Entry> coordinate_of(Source& source, const std::string& path, cons
   for (std::string group = path; !group.empty();) {
     const size_t slash = group.rfind('/');
     group.erase(slash == std::string::npos ? 0 : slash);
-    const Result<Entry> found = find_path(source, group + "/" + dimension);
+    const Result<Entry> found = find_path(source, group.empty() ? dimension : group + "/" + dimension);
     if (found && found->kind == EntryKind::variable) return *found;
   }
   return std::nullopt;
