@@ -135,7 +135,10 @@ void to_numbers(const Variable& variable, Bytes elements, std::span<double> numb
       });
     default: {
       const SmallFloat* const format = small_format(variable);
-      if (format == nullptr) return std::ranges::fill(numbers, kNan);
+      if (format == nullptr) {
+        std::ranges::fill(numbers, kNan);
+        return;
+      }
       return convert_each(elements, size, numbers, [format](auto at) {
         return small_float_value(*format, format->bytes == 1 ? load_le<uint8_t>(at) : load_le<uint16_t>(at));
       });
