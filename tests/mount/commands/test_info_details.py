@@ -98,6 +98,17 @@ def test_members_of_before_are_still_there():
     assert variable["shape"] == [5, 6, 9] and "first_values" not in variable
 
 
+def test_json_of_very_many_variables_has_attributes_only_if_asked(tmp_path):
+    """Reading them takes longer than all the rest."""
+    with h5py.File(tmp_path / "a.h5", "w", libver="latest") as f:
+        space = h5py.h5s.create_simple((2,))
+        for i in range(10_001):
+            h5py.h5d.create(f.id, b"v%05d" % i, h5py.h5t.STD_I32LE, space)
+    assert not any("attributes" in variable for variable in info(tmp_path / "a.h5")["variables"])
+    found = info("-v", tmp_path / "a.h5")["variables"]
+    assert len(found) == 10_001 and all(variable["attributes"] == {} and variable["first_values"] == [0, 0] for variable in found)
+
+
 # ---- first values
 
 def test_first_values_are_the_first(tmp_path):
