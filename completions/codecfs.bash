@@ -6,7 +6,8 @@ _codecfs_commands="info verify compare recode convert refs filters status set un
 # The options of a command, or of a mount.
 _codecfs_words_of() {
   case $1 in
-    info | verify | compare) echo "--json -O --options --help" ;;
+    info) echo "-v --verbose --json --plot --html -O --options --help" ;;
+    verify | compare) echo "--json -O --options --help" ;;
     recode) echo "--dry-run --estimate --stock-filters -F --filter -O --options --help" ;;
     convert) echo "--format --libver --portable --resume --skip --skip-unsupported --stock-filters -F --filter -O --options --help" ;;
     refs) echo "-o --output --parquet --url -O --options --help" ;;

@@ -101,7 +101,18 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-std::string numpy_text(const DataType& type) {
+}  // namespace
+
+std::string filters_text(const std::vector<FilterStage>& filters) {
+  std::string text;
+  for (const FilterStage& stage : filters) {
+    text += (text.empty() ? "" : "|") + name_of(stage);
+    for (const uint32_t parameter : stage.parameters) text += fmt::format(",{}", parameter);
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string type_text(const DataType& type) {
   const auto bits = [&](const char* name) { return fmt::format("{}{}", name, type.size * 8); };
   switch (type.kind) {
     case TypeKind::boolean: return "bool";
@@ -117,7 +128,7 @@ std::string numpy_text(const DataType& type) {
     case TypeKind::structured: {
       std::string text;
       for (const TypeMember& member : type.members) {
-        text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", member.name, numpy_text(member.type));
+        text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", member.name, type_text(member.type));
         std::string shape;
         for (const uint64_t extent : member.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(extent);
         if (!shape.empty()) text += "[" + shape + "]";
@@ -129,17 +140,6 @@ std::string numpy_text(const DataType& type) {
   return "";
 }
 
-}  // namespace
-
-std::string filters_text(const std::vector<FilterStage>& filters) {
-  std::string text;
-  for (const FilterStage& stage : filters) {
-    text += (text.empty() ? "" : "|") + name_of(stage);
-    for (const uint32_t parameter : stage.parameters) text += fmt::format(",{}", parameter);
-  }
-  return text.empty() ? "none" : text;
-}
-
 std::string type_text(const Variable& variable) {
   if (!variable.zarr3_type.empty()) return variable.zarr3_type;
   // libhdf5 has no name for integers with padding.
@@ -147,7 +147,7 @@ std::string type_text(const Variable& variable) {
   if (variable.type.kind == TypeKind::object)
     if (const Json& codec = variable.object_codec; codec.is_object() && codec.value("id", "") == "vlen-utf8")
       return "string";
-  return numpy_text(variable.type);
+  return type_text(variable.type);
 }
 
 Result<VariableInfo> read_variable(Source& source, ObjectId variable) {

@@ -2,6 +2,7 @@
 // What `codecfs info` tells about a dataset: its variables with their types, shapes, filters and sizes.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,12 +25,16 @@ struct VariableInfo {
   std::vector<Error> missing;  // one for each filter that is not there, with what to install
 };
 
+struct NodeDetails;  // dataset_details.h
+
 /// A line of the tree.
 struct InfoNode {
   std::string path;
   Entry entry;
   std::optional<Error> error;            // of a group that cannot be listed, or of a member that cannot be read
   std::optional<VariableInfo> variable;  // of variables
+  /// Of groups and variables, after read_details().
+  std::shared_ptr<const NodeDetails> details = nullptr;
 };
 
 struct DatasetInfo {
@@ -52,9 +57,8 @@ Result<VariableInfo> read_variable(Source& source, ObjectId variable);
 std::string filters_text(const std::vector<FilterStage>& filters);
 /// The type for people: "float32", "{x: int8, y: float64[3]}".
 std::string type_text(const Variable& variable);
+std::string type_text(const DataType& type);
 
-/// The whole as JSON: {"source", "format", "groups", "variables": [...]}.
-Json info_json(const DatasetInfo& info);
 /// As a tree with a line for each node, for a terminal of `width` columns (0: no limit), with colours or without.
 std::string info_text(const DatasetInfo& info, size_t width, bool colours);
 /// One variable with its attributes, a line for each fact, for such a terminal.

@@ -1,18 +1,14 @@
-// The forms in which `codecfs info` prints.
+// The tree that `codecfs info` prints.
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
 
-#include "backends/api/link_notes.h"
 #include "base/human.h"
 #include "base/terminal_text.h"
 #include "commands/dataset_info.h"
-#include "filters/core/codec_json.h"
-#include "filters/core/filter.h"
-#include "model/float_attributes.h"
-#include "model/json.h"
+#include "commands/info_facts.h"
 
 namespace codecfs::commands {
 namespace {
@@ -35,44 +31,6 @@ struct Row {
   const char* colour = nullptr;
   std::vector<std::string> notes;  // errors, each on a line of its own
 };
-
-std::string list_text(const std::vector<uint64_t>& numbers) {
-  std::string text;
-  for (const uint64_t number : numbers) text += (text.empty() ? "" : " × ") + std::to_string(number);
-  return text.empty() ? "scalar" : text;
-}
-
-/// Text without quotes; else JSON. Characters that are not ASCII stay as they are.
-std::string attribute_text(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  return print_json(value);
-}
-
-std::string ratio_text(uint64_t decoded, uint64_t stored) {
-  if (decoded == 0 || stored == 0) return "";
-  return fmt::format("{:.1f}x", static_cast<double>(decoded) / static_cast<double>(stored));
-}
-
-/// Decoded bytes of the chunks that are stored; edge chunks count as far as they lie in the array.
-uint64_t decoded_of_stored(const VariableInfo& info) {
-  const uint64_t count = info.facts->grid.count();
-  if (count == 0 || info.stored_chunks >= count) return info.decoded_bytes;
-  return static_cast<uint64_t>(static_cast<double>(info.decoded_bytes) * static_cast<double>(info.stored_chunks) /
-                               static_cast<double>(count));
-}
-
-std::string storage_text(const Variable& facts) {
-  switch (facts.storage) {
-    case Storage::contiguous: return "contiguous";
-    case Storage::compact: return "compact";
-    case Storage::external: return "external files";
-    case Storage::virtual_sources: return "virtual";
-    case Storage::chunked: break;
-  }
-  std::string text = list_text(facts.grid.chunks());
-  if (facts.shards) text += fmt::format(" in shards of {}", list_text(facts.shards->grid.chunks()));
-  return text;
-}
 
 Row row_of(const InfoNode& node, std::string branches) {
   Row row{.branches = std::move(branches), .cells = {}, .notes = {}};
@@ -102,19 +60,6 @@ Row row_of(const InfoNode& node, std::string branches) {
   row.cells[6] = info.facts->filters.empty() ? "" : printable(filters_text(info.facts->filters));
   if (info.masked_chunks > 0) row.cells[6] += fmt::format(" (skipped in {})", counted(info.masked_chunks, "chunk"));
   return row;
-}
-
-/// "bzip2 optional, szip mandatory"; empty if the format has no flags.
-std::string flags_text(std::span<const FilterStage> chain) {
-  std::string text;
-  for (const FilterStage& stage : chain) {
-    if (!stage.has_flag) return {};
-    const filters::FilterPtr filter = filters::find_for(stage);
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
-                        filter != nullptr ? filter->name : fmt::format("filter {}", stage.id),
-                        stage.optional ? "optional" : "mandatory");
-  }
-  return text;
 }
 
 /// The rows of all nodes but the first, unless that is a variable.
@@ -148,28 +93,6 @@ std::vector<Row> rows_of(const DatasetInfo& info) {
     if (info.nodes[i].path.empty()) rows.back().cells[0] = "(the root is an array)";
   }
   return rows;
-}
-
-struct Totals {
-  uint64_t groups = 0;
-  uint64_t variables = 0;
-  uint64_t stored = 0;
-  uint64_t decoded = 0;
-  uint64_t decoded_of_stored = 0;
-};
-
-Totals totals_of(const DatasetInfo& info) {
-  Totals totals;
-  for (const InfoNode& node : info.nodes) {
-    if (node.entry.kind == EntryKind::group && &node != info.nodes.data()) ++totals.groups;
-    if (!node.variable) continue;
-    ++totals.variables;
-    totals.stored += node.variable->stored_bytes;
-    totals.decoded += std::min(node.variable->decoded_bytes, UINT64_MAX - totals.decoded);
-    if (node.variable->facts)
-      totals.decoded_of_stored += std::min(decoded_of_stored(*node.variable), UINT64_MAX - totals.decoded_of_stored);
-  }
-  return totals;
 }
 
 struct Style {
@@ -267,105 +190,6 @@ std::string info_text(const DatasetInfo& info, size_t width, bool colours) {
       text += style.painted(kRed, wrap_to(indent + "! " + note, width, indent + "  ")) + "\n";
   }
   return text;
-}
-
-std::string variable_text(const InfoNode& node, const Variable& described, size_t width) {
-  const VariableInfo& info = *node.variable;
-  std::string text = wrap_to("/" + printable(node.path), width, "") + "\n";
-  const auto add = [&](std::string_view name, std::string_view value) {
-    if (!value.empty())
-      text += wrap_to(fmt::format("  {:<12} {}", name, printable(value)), width, std::string(15, ' ')) + "\n";
-  };
-  add("type", type_text(described));
-  add("shape", list_text(described.grid.shape()));
-  if (described.dimensions) {
-    std::string names;
-    const OptionalNames named = named_dimensions(*described.dimensions, described.attributes);
-    for (size_t d = 0; d < named.size(); ++d)
-      names += (names.empty() ? "" : ", ") + (*described.dimensions)[d] + (named[d] ? "" : " (generated)");
-    add("dimensions", names);
-  }
-  if (!described.max_shape.empty()) {
-    std::string most;
-    for (const auto& extent : described.max_shape)
-      most += (most.empty() ? "" : " × ") + (extent ? std::to_string(*extent) : std::string("unlimited"));
-    if (most != list_text(described.grid.shape())) add("at most", most);
-  }
-  if (described.grid.rank() != 0 || described.storage != Storage::chunked) add("chunks", storage_text(described));
-  add("filters", filters_text(described.filters));
-  if (const Result<std::string> spec = filters::print_filter_spec(described.filters); spec && !spec->empty())
-    add("as a spec", *spec);
-  add("flags", flags_text(described.filters));
-  if (!described.filters.empty()) add("as codecs", print_json(filters::print_codecs(described.filters)));
-  if (!described.fill_value.is_null()) add("fill value", print_json(described.fill_value));
-  add("stored", fmt::format("{} in {} of {}", human_bytes(info.stored_bytes), human_count(info.stored_chunks),
-                            counted(described.grid.count(), "chunk")));
-  if (info.masked_chunks > 0) add("skipped", fmt::format("filters in {}", counted(info.masked_chunks, "chunk")));
-  if (info.decoded_bytes != 0) add("decoded", human_bytes(info.decoded_bytes));
-  add("ratio", ratio_text(decoded_of_stored(info), info.stored_bytes));
-  if (info.error) add("error", info.error->reason);
-  for (const Error& missing : info.missing) add("missing", missing.reason);
-  if (described.unreadable) add("unreadable", described.unreadable->reason);
-  if (described.unreadable_attributes) add("attributes", described.unreadable_attributes->reason);
-  std::vector<Attribute> attributes = described.attributes;
-  restore_floats(attributes);
-  std::erase_if(attributes, [](const Attribute& attribute) {
-    return attribute.name == kPhonyDimensions || attribute.name == kStoredTypes || attribute.name == kStoredLinks;
-  });
-  if (!attributes.empty()) text += "  attributes\n";
-  for (const Attribute& attribute : attributes)
-    text += wrap_to(fmt::format("    {} = {}", printable(attribute.name), printable(attribute_text(attribute.value))),
-                    width, std::string(6, ' ')) +
-            "\n";
-  return text;
-}
-
-Json info_json(const DatasetInfo& info) {
-  const Totals totals = totals_of(info);
-  Json json = Json::object();
-  json["source"] = info.source;
-  json["format"] = info.format;
-  if (info.source_bytes != 0) json["file_bytes"] = info.source_bytes;
-  json["stored_bytes"] = totals.stored;
-  json["decoded_bytes"] = totals.decoded;
-  json["groups"] = Json::array();
-  json["variables"] = Json::array();
-  for (const InfoNode& node : info.nodes) {
-    if (node.entry.kind == EntryKind::group || node.entry.kind == EntryKind::folder) {
-      Json group = {{"path", "/" + node.path}};
-      if (node.error) group["error"] = node.error->reason;
-      json["groups"].push_back(std::move(group));
-    }
-    if (!node.variable) continue;
-    Json variable = {{"path", "/" + node.path}};
-    const VariableInfo& found = *node.variable;
-    if (found.error) variable["error"] = found.error->reason;
-    if (found.facts) {
-      const Variable& facts = *found.facts;
-      variable["type"] = type_text(facts);
-      variable["dtype"] = print_dtype(facts.type);
-      variable["shape"] = facts.grid.shape();
-      variable["chunks"] = facts.grid.chunks();
-      if (facts.shards) variable["shards"] = facts.shards->grid.chunks();
-      if (const Result<std::string> spec = filters::print_filter_spec(facts.filters))
-        variable["filter"] = spec->empty() ? "none" : *spec;
-      if (std::string stored = filters::print_stored_spec(facts.filters); !stored.empty())
-        variable["filter_stored"] = std::move(stored);
-      variable["codecs"] = filters::print_codecs(facts.filters);
-      variable["stored_chunks"] = found.stored_chunks;
-      variable["all_chunks"] = facts.grid.count();
-      variable["stored_bytes"] = found.stored_bytes;
-      variable["masked_chunks"] = found.masked_chunks;
-      variable["decoded_bytes"] = found.decoded_bytes;
-      if (facts.unreadable) variable["error"] = facts.unreadable->reason;
-      if (!found.missing.empty()) {
-        variable["missing_filters"] = Json::array();
-        for (const Error& missing : found.missing) variable["missing_filters"].push_back(missing.reason);
-      }
-    }
-    json["variables"].push_back(std::move(variable));
-  }
-  return json;
 }
 
 }  // namespace codecfs::commands

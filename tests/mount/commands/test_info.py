@@ -1,13 +1,8 @@
 """codecfs info: what it tells about datasets, against h5py and zarr-python; the tree on a terminal."""
-import fcntl
 import json
 import os
-import pty
 import re
 import shutil
-import struct
-import subprocess
-import termios
 import unicodedata
 
 import h5py
@@ -18,6 +13,7 @@ import zarr
 from compare import numpy_dtype
 from conftest import CODECFS, DATA
 from running import codecfs, run
+from terminals import on_terminal, without_colours
 from zarr3_cases import LITTLE, ZSTD, sharding
 from zarr3_stores import write_array, write_group, zip_store
 
@@ -35,32 +31,6 @@ def info(*words):
 
 def by_path(found):
     return {variable["path"]: variable for variable in found["variables"]}
-
-
-def on_terminal(*words, columns=80, **environment):
-    """What arrives at a terminal of so many columns."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    clean = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    with subprocess.Popen([CODECFS, "info", *map(str, words)], stdout=slave, stderr=subprocess.PIPE,
-                          env={**clean, **environment}) as process:
-        os.close(slave)
-        output = b""
-        while True:
-            try:
-                part = os.read(master, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            output += part
-        assert process.wait(30) == 0, process.stderr.read()
-    os.close(master)
-    return output.decode().replace("\r\n", "\n")
-
-
-def without_colours(text):
-    return re.sub("\x1b\\[[0-9;]*m", "", text)
 
 
 def columns_of(line):

@@ -413,6 +413,7 @@ def test_signatures_in_urls_are_secret(store, server, mount):
     assert any("5ec2e7" in json.dumps(entry) for entry in server.log()), "it is sent"
     url = f"{server.endpoint}/_files/{BUCKET}/{store.name}?{secret}"
     shown = [codecfs_with(server, "info", url).stdout, codecfs_with(server, "info", "--json", url).stdout,
+             codecfs_with(server, "info", "--html", "-", url).stdout,
              codecfs_with(server, "verify", url).stdout,
              there.log.read_text(), pathlib.Path("/proc/mounts").read_text(), (there.path / ".codecfs/stats").read_text(),
              run("ps", "-ewwo", "args", code=None).stdout]
