@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "backends/open/source_opener.h"
+#include "cli/chosen_mountpoint.h"
 #include "cli/report.h"
 #include "commands/references.h"
 #include "filters/plugins/plugins.h"
@@ -37,7 +38,8 @@ void MountCommand::declare(ArgumentParser& parser) {
       {.text = "file, directory or URL (s3://, gs://, az://, https://) to mount, recognised by its content",
        .value = "TEXT"});
   parser.add_value("MOUNTPOINT", options.mountpoint,
-                   {.text = "an existing directory (-o mkdir: a new one)", .value = "TEXT"});
+                   {.text = "an existing directory (-o mkdir: a new one); if it is left out, one is made and printed",
+                    .value = "TEXT"});
   parser.add_values("-o", option_lists_, {.group = "Mounting", .text = "mount options, see below", .value = "OPTIONS"});
   parser.add_flag("-f,--foreground", options.foreground,
                   {.group = "Mounting", .text = "stay in the foreground, log to stderr (default: background, syslog)"});
@@ -47,10 +49,15 @@ void MountCommand::declare(ArgumentParser& parser) {
 }
 
 Result<> MountCommand::check() {
-  if (arguments_.options.source.empty() || arguments_.options.mountpoint.empty())
-    return fail(EINVAL, "usage: codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT (see codecfs --help)");
+  if (arguments_.options.source.empty())
+    return fail(EINVAL, "usage: codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE [MOUNTPOINT] (see codecfs --help)");
   for (std::string& rule : rules_) arguments_.filters.rules.push_back({"-F", std::move(rule)});
-  return apply_options(arguments_, option_lists_);
+  CODECFS_TRY(apply_options(arguments_, option_lists_));
+  if (!arguments_.options.mountpoint.empty()) return {};
+  CODECFS_ASSIGN(arguments_.options.mountpoint, choose_mountpoint(arguments_.options.source));
+  arguments_.options.make_mountpoint = true;
+  is_chosen_ = true;
+  return {};
 }
 
 Result<int> MountCommand::work() {
@@ -58,8 +65,11 @@ Result<int> MountCommand::work() {
   mount::Starter starter;
   if (!arguments_.options.foreground && !arguments_.is_fake) {
     CODECFS_ASSIGN(const std::optional<int> ended, starter.fork_daemon());
+    if (ended && *ended == 0 && is_chosen_) return print(arguments_.options.mountpoint + "\n");
     if (ended) return *ended;
   }
+  if (arguments_.options.foreground && is_chosen_)
+    if (const int failed = print(arguments_.options.mountpoint + "\n"); failed != 0) return failed;
   set_max_chunk_bytes(arguments_.options.max_chunk_bytes);  // worker processes inherit the limit
   Result<filters::FilterRules> rules = set_up_filters(arguments_.filters);
   if (!rules) return report(rules.error(), kUsage);

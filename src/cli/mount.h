@@ -1,5 +1,5 @@
 #pragma once
-// The command that mounts a source: `codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE MOUNTPOINT`.
+// The command that mounts a source: `codecfs [-F VARS,SPEC]... [-o OPTIONS] [-f] SOURCE [MOUNTPOINT]`.
 
 #include <string>
 #include <utility>
@@ -27,6 +27,7 @@ class MountCommand final : public Command {
   MountArguments arguments_;
   std::vector<std::string> option_lists_;  // of each -o
   std::vector<std::string> rules_;         // of each -F
+  bool is_chosen_ = false;                 // the mount point, by choose_mountpoint()
 };
 
 }  // namespace codecfs::cli

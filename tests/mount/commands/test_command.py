@@ -92,7 +92,7 @@ def test_an_empty_directory_is_mounted_with_a_warning(tmp_path, directory):
     (["/nonexistent.nc", "{dir}"], "/nonexistent.nc"),
     (["{source}", "/nonexistent"], "mount point /nonexistent: does not exist; make it, or use -o mkdir"),
     (["{source}", "{source}"], "not a directory"),
-    (["{source}"], "usage"),
+    (["-o", "ro"], "usage"),
     (["-o", "nonsense=1", "{source}", "{dir}"], "nonsense"),
     (["-o", "cache=lots", "{source}", "{dir}"], "lots"),
     (["-o", "threads=0", "{source}", "{dir}"], "threads"),

@@ -39,6 +39,52 @@ def test_a_second_mount(source, place):
     assert codecfs("-u", place, code=None).returncode == 0 and not is_mounted(place)
 
 
+def test_a_mount_point_is_made_and_printed(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "data").mkdir()
+    store = tmp_path / "s.zarr"
+    zarr.open_group(str(store), "w").create_dataset("v", data=[1, 2])
+    expected = {source: "a.mnt.zarr", store: "s.mnt.zarr", f"{store}/": "s.mnt2.zarr", tmp_path / "data": "data.mnt"}
+    made = []
+    try:
+        for words, name in [([path], name) for path, name in expected.items()] + [(["-o", "ro", source], "a.mnt2.zarr")]:
+            told = codecfs(*words)
+            made.append(told.stdout.rstrip("\n"))
+            assert told.stdout == f"{tmp_path}/{name}\n" and is_mounted(tmp_path / name)
+        told = codecfs("-o", "ro", "a.h5").stdout
+        made.append(told.rstrip("\n"))
+        assert told == "a.mnt3.zarr\n"
+        assert zarr.open_group(str(tmp_path / "a.mnt.zarr"), "r")["v"][...].tolist() == list(range(5))
+    finally:
+        for path in made:
+            codecfs("unmount", path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", "data", "run", "s.zarr"]
+
+
+def test_where_no_mount_point_can_be_made(source, tmp_path):
+    """An error of the mount leaves none; beside a source in a directory that cannot be written, $XDG_RUNTIME_DIR is used."""
+    failed = codecfs(tmp_path / "nothing.nc", code=None)
+    assert failed.returncode == 32 and "nothing.nc" in failed.stderr and [path.name for path in tmp_path.iterdir()] == ["a.h5"]
+    refused = codecfs("https://localhost:1/a%20b/c.nc?x=y", env={"XDG_RUNTIME_DIR": None}, code=None)
+    assert refused.returncode != 0 and "no mount point is given" in refused.stderr
+    (tmp_path / "run").mkdir()
+    with h5py.File(tmp_path / "run/b.h5", "w") as file:
+        file["v"] = [1]
+    place = tmp_path / "ro"
+    place.mkdir()
+    if run("mount", "-t", "tmpfs", "none", place, code=None).returncode != 0:
+        pytest.skip("no rights to mount a tmpfs")
+    try:
+        (place / "b.h5").write_bytes((tmp_path / "run/b.h5").read_bytes())
+        run("mount", "-o", "remount,ro", place)
+        told = codecfs("-o", "ro", place / "b.h5", env={"XDG_RUNTIME_DIR": str(tmp_path / "run")}).stdout
+        assert told == f"{tmp_path}/run/codecfs/b.mnt.zarr\n" and is_mounted(told.rstrip("\n"))
+        codecfs("unmount", told.rstrip("\n"))
+    finally:
+        run("umount", place)
+
+
 def test_another_filesystem_may_be_there(source, place):
     """An empty one, as automount and bind mounts make them."""
     place.mkdir()
