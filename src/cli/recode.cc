@@ -13,7 +13,6 @@
 #include "commands/estimate.h"
 #include "commands/walk.h"
 #include "commands/workers.h"
-#include "filters/core/stock_filters.h"
 
 namespace codecfs::cli {
 namespace {
@@ -63,7 +62,6 @@ class RecodeCommand final : public Command {
   Result<int> recode() {
     commands::catch_signals();
     CODECFS_ASSIGN(std::unique_ptr<Source> source, options_.open(source_, !dry_run_));
-    const bool is_hdf5 = !source->chains_for_numcodecs_in(source->root().object);
     bool is_refused = false;
     const auto told = [&](const commands::Recoded& variable) {
       is_refused |= variable.refused.has_value();
@@ -79,18 +77,17 @@ class RecodeCommand final : public Command {
     };
     CODECFS_ASSIGN(const commands::RecodeResult done,
                    commands::recode(std::move(source), options_.rules(), dry_run_, told));
-    if (done.variables.empty())
-      return fail(EINVAL, "{}",
-                  options_.rule_texts().empty() ? "no variable has other filters than deflate, shuffle and fletcher32"
-                                                : "no rule names a variable with chunks in this source");
+    if (done.variables.empty() && options_.rule_texts().empty())
+      return print(fmt::format("{}: no variable needs a plugin of HDF5\n", source_));
+    if (done.variables.empty()) return fail(EINVAL, "no rule names a variable with chunks in this source");
     if (done.reclaimable_bytes > 0)
       print(fmt::format("codecfs compact {} would free {}\n", source_, human_bytes(done.reclaimable_bytes)));
-    const std::string plugins = filters::plugins_needed(options_.rules().stages());
-    if (is_hdf5 && !dry_run_ && !plugins.empty() && !options_.keeps_to_stock())
+    const auto needing = std::ranges::find_if(done.variables, [](const auto& one) { return !one.plugins.empty(); });
+    if (needing != done.variables.end())
       print(
           fmt::format("{} needs a plugin of HDF5 for {} now in other programs (h5py: `import hdf5plugin`; ncdump: "
                       "HDF5_PLUGIN_PATH)\n",
-                      source_, plugins));
+                      source_, needing->plugins));
     if (!is_refused) return 0;
     const auto is_kept = [](const commands::Recoded& variable) { return variable.refused.has_value(); };
     if (!std::ranges::all_of(done.variables, is_kept)) return kIncomplete;

@@ -265,7 +265,8 @@ void tell_what_hdf5_lacks(TreeFiles& from, fs::View view, const DatasetInfo& inf
     if (names && has_unnamed(*names) && with_names++ == 0) first_name = shown;
     const auto ruled = from.filesystem().rules().pipeline_for(path, facts);
     const std::string plugins = filters::plugins_needed(ruled ? *ruled : facts.filters);
-    if (!plugins.empty() && with_plugin++ == 0) first_plugin = fmt::format("{} with {}", shown, plugins);
+    if (facts.grid.rank() > 0 && !plugins.empty() && with_plugin++ == 0)
+      first_plugin = fmt::format("{} with {}", shown, plugins);
     if (ruled) continue;
     const Result<> whole = from.filesystem().forms().check_for_hdf5(view, shown, facts);
     if (!whole && with_codec++ == 0) first_codec = whole.error().reason;

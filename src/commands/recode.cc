@@ -7,6 +7,7 @@
 #include "commands/tree_files.h"
 #include "commands/workers.h"
 #include "filters/core/codec_json.h"
+#include "filters/core/stock_filters.h"
 #include "fs/views/encoded_forms.h"
 
 namespace codecfs::commands {
@@ -41,6 +42,8 @@ Result<> measure(Source& source, const Entry& entry, const Variable& before, Rec
   report.changes = !fs::are_equal(before.filters, now.facts->filters) ||
                    filters::print_stored_spec(before.filters) != filters::print_stored_spec(now.facts->filters);
   report.bytes_after = now.stored_bytes;
+  if (report.changes && !source.chains_for_numcodecs_in(entry.object))
+    report.plugins = filters::plugins_needed(now.facts->filters);
   report.masked_after = now.masked_chunks;
   return {};
 }
@@ -79,7 +82,7 @@ class Recoder {
   /// Recodes the variable, or finds out what would happen.
   Result<> recode_one(const InfoNode& node) {
     fs::Filesystem& filesystem = tree_.filesystem();
-    Recoded report{.path = "/" + node.path, .before = {}, .after = {}, .refused = {}};
+    Recoded report{.path = "/" + node.path, .before = {}, .after = {}, .plugins = {}, .refused = {}};
     const VariablePtr& facts = node.variable->facts;
     if (facts == nullptr) {
       if (!filesystem.context().options.rules.resolve(report.path)) return {};

@@ -26,6 +26,7 @@ struct Recoded {
   uint64_t masked_before = 0;    // chunks of which HDF5 skipped filters
   uint64_t masked_after = 0;     // in a dry run: as before
   bool changes = false;          // false: it has these filters already
+  std::string plugins;           // plugins_needed() of the filters in HDF5 that it has got
   std::optional<Error> refused;  // why it is left as it is
 };
 

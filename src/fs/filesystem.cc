@@ -33,7 +33,7 @@ Filesystem::Filesystem(std::unique_ptr<Source> source, const FilesystemOptions& 
       opener_({mount_, coherence_, notifier_, inode_attributes_, filters_, encoded_, chunk_files_, arrays_, metadata_,
                editor_, prefetcher_, names_, policy_}) {
   // zarr's mode "w-" fails on a directory with metadata.
-  if (options.may_be_new && !mount_.options.read_only && !options.coherent && mount_.is_empty())
+  if (options.is_new && !mount_.options.read_only && !options.coherent)
     if (const Result<Place> root = mount_.tree.nodes.at(kRootIno)) mount_.tree.overlay.add_empty_root(*root->node);
   mount_.on_changed_outside = [this](const ChunkPlace& chunk) { coherence_.chunk_changed_outside(chunk); };
 }

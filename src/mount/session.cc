@@ -330,7 +330,7 @@ Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& 
                                                 .view = view,
                                                 .coherent = options.coherent,
                                                 .portable = options.portable,
-                                                .may_be_new = !options.create.empty(),
+                                                .is_new = is_new,
                                                 .nodelete = options.nodelete,
                                                 .has_other_users = has_other_users(options),
                                                 .mountpoint = mountpoint,

@@ -13,8 +13,13 @@ namespace {
 constexpr uint32_t kFirstPlugin = 256;  // id
 constexpr uint32_t kDeflateLevel = 4;
 
+constexpr uint32_t kNbit = 5;
+constexpr uint32_t kScaleOffset = 6;
+
+/// Not szip, which libhdf5 may be built without.
 bool is_stock(const FilterStage& stage) {
-  return stage.id == kDeflateId || stage.id == kShuffleId || stage.id == kFletcher32Id;
+  return stage.id == kDeflateId || stage.id == kShuffleId || stage.id == kFletcher32Id || stage.id == kNbit ||
+         stage.id == kScaleOffset;
 }
 
 FilterStage make_stage(uint32_t id, std::vector<uint32_t> parameters) {

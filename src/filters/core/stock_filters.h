@@ -11,7 +11,7 @@
 
 namespace codecfs::filters {
 
-/// Whether all are deflate, shuffle and fletcher32.
+/// Whether all are deflate, shuffle, fletcher32, n-bit and scale-offset.
 bool are_stock(std::span<const FilterStage> chain);
 /// A pipeline of these alone in place of one with others: shuffle, for elements of more than one byte, and deflate;
 /// fletcher32 if it had that. `item_size`: bytes; 0 if it varies. A pipeline that has no others stays as it is.

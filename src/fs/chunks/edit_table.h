@@ -175,6 +175,8 @@ class EditTable {
   /// has room for.
   void take_more(std::vector<EditPtr>& edits);
   [[nodiscard]] size_t count_enqueued() const { return list(Stage::waiting).size(); }
+  /// Closed ones that are not enqueued.
+  [[nodiscard]] size_t count_closed() const { return list(Stage::closed).size(); }
   void note_stored(Edit& edit);
   void note_failed(Edit& edit, Error error);
 

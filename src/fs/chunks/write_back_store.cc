@@ -17,14 +17,16 @@ void WriteBack::drop_cached(ChunkKey key) noexcept {
 }
 
 /// Whether closed chunks are encoded at once, in parallel with the writer. Fewer dirty bytes wait for the interval, as
-/// they may be written again. A source behind a network takes longer than its writer, so that less is to wait for it.
+/// they may be written again. A source behind a network takes longer than its writer, so that less is to wait for it,
+/// but some chunks: a program may open and close a few again and again.
 bool WriteBack::is_pressed() const {
   constexpr uint64_t kPressure = 8;
   constexpr uint64_t kMemoryPressure = 2;  // of chunks smaller than a page
   constexpr uint64_t kRemotePressure = uint64_t{4} << 20;
+  constexpr size_t kRemoteChunks = 4;
   const bool is_remote = dataset_.source().reads_at_once() != 0;
   return edits_.dirty().bytes > options_.dirty_bytes / kPressure ||
-         (is_remote && edits_.dirty().bytes > kRemotePressure) ||
+         (is_remote && edits_.dirty().bytes > kRemotePressure && edits_.count_closed() > kRemoteChunks) ||
          edits_.dirty().memory > options_.dirty_bytes / kMemoryPressure;
 }
 

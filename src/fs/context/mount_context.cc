@@ -30,20 +30,25 @@ MountContext::MountContext(std::unique_ptr<Source> source, const FilesystemOptio
   if (options.for_hdf5) dataset.show_as_hdf5();
 }
 
-bool MountContext::is_empty() {
+Result<bool> MountContext::is_empty() {
   const Entry root = dataset.source().root();
   if (root.kind != EntryKind::group) return false;
-  const auto members = dataset.source().list(root.object);
-  if (!members || !members->empty()) return false;
-  const auto attributes = dataset.source().group_attributes(root.object);
-  return attributes && attributes->empty();
+  CODECFS_ASSIGN(const Members members, dataset.source().overview(root.object));
+  if (!members.entries.empty() || !members.unreadable.empty()) return false;
+  CODECFS_ASSIGN(const std::vector<Attribute> attributes, dataset.source().group_attributes(root.object));
+  return attributes.empty();
 }
 
 DirectoryState MountContext::state_of(const Node& directory) {
   DirectoryState state = tree.overlay.state_of(directory);
-  if (!directory.is_root() || !state.empty || is_empty()) return state;
-  tree.overlay.end_fresh(directory);
-  return tree.overlay.state_of(directory);
+  if (!directory.is_root() || !state.empty) return state;
+  const Result<bool> is_still = is_empty();
+  if (is_still && *is_still) return state;
+  if (is_still) tree.overlay.end_fresh(directory);
+  // After an error it is shown this time, as something may be there.
+  state.fresh = state.empty = false;
+  state.hidden.clear();
+  return state;
 }
 
 Result<Ino> MountContext::ino_of(const Place& directory) {

@@ -46,8 +46,8 @@ struct FilesystemOptions {
   /// New variables have their shape as maximum shape if nothing says otherwise, as h5py and xarray make them; else they
   /// are unlimited.
   bool new_are_fixed = false;
-  bool may_be_new = false;  // -o create: of a source with nothing in it no metadata is shown until something is made
-  bool nodelete = false;    // -o nodelete: variables and groups cannot be removed
+  bool is_new = false;           // -o create has made the source: see DirectoryOverlay::add_empty_root()
+  bool nodelete = false;         // -o nodelete: variables and groups cannot be removed
   bool has_other_users = false;  // -o allow_other: users without the right to read all of the source
   std::string mountpoint = {};   // absolute; link targets below it are inside the mount
   std::function<std::string()> source_counters = {};  // for `.codecfs/stats`: of SourceOpener
@@ -83,11 +83,11 @@ struct MountContext {
   [[nodiscard]] bool lists_absent(const Node& node, const VariableView& view) const;
   /// The paths, from the root of the mount, of scratch files, which an unmount would lose.
   [[nodiscard]] std::vector<std::string> files_not_stored();
-  /// What the overlay has of a directory. Of a source that was empty at the mount, the root shows its metadata as soon
-  /// as another program has made something.
+  /// What the overlay has of a directory. Of a source that the mount has made, the root shows its metadata as soon as
+  /// another program has made something.
   [[nodiscard]] DirectoryState state_of(const Node& directory);
-  /// Whether there is nothing in the dataset, and its root has no attributes.
-  [[nodiscard]] bool is_empty();
+  /// Whether there is nothing in the dataset, and its root has no attributes. Errors of the source.
+  [[nodiscard]] Result<bool> is_empty();
   /// Whether all readers of the root may read a directory, too.
   [[nodiscard]] bool is_public(const Node& node);
   /// Another program was found to have changed a chunk.

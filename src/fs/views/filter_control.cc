@@ -258,7 +258,9 @@ bool FilterControl::is_overruled(const Node& node) {
 /// The filter pipeline of a new variable.
 Result<std::vector<FilterStage>> FilterControl::chain_for_new(const Node& node, const Variable& variable) {
   CODECFS_ASSIGN(std::vector<FilterStage> chain, find_chain_for_new(node, variable));
+  chain = as_stock(node, std::move(chain), variable.type.size);
   CODECFS_TRY(check_new(node.path, chain, variable.type.size));
+  tell_plugins(node, chain);
   return chain;
 }
 
@@ -327,10 +329,16 @@ Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, cons
   return notifier_.chunks_reencoded(node);
 }
 
-Result<> FilterControl::set_chain(const Node& node, const std::vector<FilterStage>& chain, const Cancelled& cancelled,
+std::vector<FilterStage> FilterControl::as_stock(const Node& node, std::vector<FilterStage> chain, uint64_t item_size) {
+  const bool is_wanted = mount_.options.rules.keeps_to_stock() && !rules_.are_for_numcodecs(node.path);
+  return is_wanted ? filters::stock_chain(chain, item_size) : std::move(chain);
+}
+
+Result<> FilterControl::set_chain(const Node& node, std::vector<FilterStage> chain, const Cancelled& cancelled,
                                   const VariableView* made_of) {
   {
     CODECFS_ASSIGN(const VariableViewPtr now, mount_.dataset.variable(node.object));
+    chain = as_stock(node, std::move(chain), now->facts->type.size);
     CODECFS_TRY(check_new(node.path, chain, now->facts->type.size, now->facts->filters));
   }
   CODECFS_ASSIGN(Recodings::Turn turn, begin_turn(node));

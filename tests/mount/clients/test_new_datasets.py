@@ -121,6 +121,14 @@ def test_what_another_program_makes_in_an_empty_source_is_seen(mount, tmp_path):
     assert (m.path / ".codecfs/view/decoded/.zgroup").exists()
 
 
+def test_an_empty_dataset_that_was_there_is_shown_as_it_is(mount, tmp_path):
+    for _ in range(2):
+        m = mount(tmp_path / "a.zarr", "create=zarr3")
+        m.close()
+    m = mount(tmp_path / "a.zarr", "create=zarr3")
+    client("assert list(zarr.open_group(path, mode='r').members()) == []", m.path)
+
+
 def test_an_existing_dataset_is_shown_as_it_is(mount, tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["v"] = [1, 2, 3]
@@ -138,7 +146,7 @@ def test_the_mount_tells_its_view(place, tmp_path):
                            f"{place}/.codecfs/view/encoded\n")
     codecfs("unmount", place)
     told = subprocess.run([CODECFS, "-o", "create=hdf5,view=decoded", tmp_path / "a.h5", place], capture_output=True, text=True, check=True)
-    assert told.stderr == "" and (place / ".zgroup").exists() is False
+    assert told.stderr == "" and (place / ".zgroup").exists()
     codecfs("unmount", place)
 
 
@@ -193,6 +201,42 @@ def test_stock_filters(mount, tmp_path):
     client("assert zarr.open_group(path, mode='r')['big'][:].tolist() == list(range(1000))", m.path)
 
 
+def test_stock_filters_in_place_of_all_others(mount, tmp_path):
+    """Of groups, of files beside .zarray, of requests, of copies from another mount, and of rules; but not of Zarr stores in a folder."""
+    with h5py.File(tmp_path / "from.h5", "w") as file:
+        file.create_dataset("v", data=np.arange(100), chunks=(10,), compression="gzip")
+    codecfs("recode", "-F", "v,zstd,3", tmp_path / "from.h5")
+    other = mount(tmp_path / "from.h5", "ro")
+    m = mount(tmp_path / "a.h5", "create=hdf5,view=decoded,stock-filters", rules=["ruled,zstd,3"])
+    array = {"zarr_format": 2, "shape": [100], "chunks": [10], "dtype": "<i8", "compressor": None, "filters": None, "fill_value": 0, "order": "C"}
+    for name in ("ruled", "beside", "asked", "g/below"):
+        (m.path / name).mkdir(parents=True)
+        if name == "beside":
+            (m.path / name / "_Filter").write_text("zstd,3\n")
+        if name == "g/below":
+            os.setxattr(m.path / "g", "user._Filter", b"zstd,3")
+        (m.path / name / ".zarray").write_text(json.dumps(array))
+    os.setxattr(m.path / "asked", "user._Filter", b"zstd,3")
+    run("cp", "-r", "--preserve=xattr", other.path / "v", m.path / "copied")
+    m.close()
+    with h5py.File(tmp_path / "a.h5") as file:
+        for name in ("ruled", "beside", "asked", "g/below", "copied"):
+            assert (file[name].compression, file[name].shuffle) == ("gzip", True), name
+        assert file["copied"][()].tolist() == list(range(100))
+
+
+def test_stores_in_a_folder_keep_their_codecs(mount, tmp_path):
+    (tmp_path / "data").mkdir()
+    group = zarr.open_group(str(tmp_path / "data/s.zarr"), "w")
+    group.create_dataset("v", data=np.arange(100), chunks=10)
+    before = (tmp_path / "data/s.zarr/v/.zarray").read_text()
+    m = mount(tmp_path / "data", "stock-filters")
+    with open(m.path / "s.zarr/v/0", "r+b") as file:
+        file.write(bytes(8))
+    m.close()
+    assert json.loads((tmp_path / "data/s.zarr/v/.zarray").read_text()) == json.loads(before)
+
+
 def test_stock_filters_are_for_hdf5(place, tmp_path):
     place.mkdir()
     refused = codecfs("-o", "create=zarr3,stock-filters", tmp_path / "a.zarr", place, code=None)
@@ -213,8 +257,9 @@ def test_convert_and_recode_with_stock_filters(mount, tmp_path):
     with h5py.File(tmp_path / "a.h5") as file, h5py.File(tmp_path / "b.h5") as other:
         for name in ("big", "bytes", "blosc", "plain"):
             assert file[name][()].tolist() == other[name][()].tolist()
-    assert "no variable has other filters" in codecfs("recode", "--stock-filters", tmp_path / "a.h5", code=None).stderr
+    assert codecfs("recode", "--stock-filters", tmp_path / "a.h5").stdout.endswith("no variable needs a plugin of HDF5\n")
     told = codecfs("recode", "-F", "big,zstd,3", tmp_path / "a.h5").stdout
+    assert "-> none" in codecfs("recode", "-F", "bytes,zstd,3", "-F", "bytes,none", tmp_path / "a.h5").stdout
     assert "needs a plugin of HDF5 for zstd" in told and dumped(tmp_path / "a.h5", "/big").returncode != 0
     for arguments in (["convert", "--stock-filters", tmp_path / "a.h5", tmp_path / "z.zarr"], ["recode", "--stock-filters", tmp_path / "a.zarr"]):
         refused = codecfs(*arguments, code=None)

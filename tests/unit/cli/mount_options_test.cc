@@ -177,7 +177,7 @@ TEST(Options, NamesWhatIsWrong) {
       {{"codecfs", "-o", "strings", "a", "b"}, "strings=vlen|fixed|bytes"},
       {{"codecfs", "-o", "chunks=small", "a", "b"}, "chunks=small: is neither"},
       {{"codecfs", "-o", "strings=fixed,coherent", "a", "b"}, "-o coherent: not with"},
-      {{"codecfs", "a"}, "usage"},
+      {{"codecfs", "-o", "ro"}, "usage"},
       {{"codecfs", "-o", "filter=v,307", "a", "b"}, "-o filter: there a comma is written \\,"},
       {{"codecfs", "-o", "filter", "a", "b"}, "filter=VARS,SPEC"},
       {{"codecfs", "-o", "builtin=no", "a", "b"}, "builtin=no"},

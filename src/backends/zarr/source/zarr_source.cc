@@ -104,9 +104,14 @@ class ZarrSource final : public Source {
     return members;
   }
   Result<> expect_tree(ObjectId group) override {
-    const auto lock = store_.using_keys();
-    CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
-    store_.files().expect_tree(object.key);
+    std::string key;
+    {
+      const auto lock = store_.using_keys();
+      CODECFS_ASSIGN(const zarr::Object object, store_.group(group));
+      key = object.key;
+    }
+    // Without the lock, as writers would wait for all of it, and all readers for these.
+    store_.files().expect_tree(key);
     return {};
   }
   Result<Entry> find(ObjectId group, std::string_view name) override {

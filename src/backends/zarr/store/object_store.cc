@@ -352,9 +352,10 @@ std::shared_ptr<const ObjectStore::File> ObjectStore::opened(const std::string& 
 void ObjectStore::expect_opened(std::span<const std::string> keys) const {
   for (const std::string& key : keys) {
     if (opened(key)) continue;
-    opening_->threads.run([this, key] {
+    // Not by way of the member, which may be null already while its destructor waits.
+    opening_->threads.run([this, key, opening = opening_.get()] {
       try {
-        const Interruption::Scope scope(&opening_->ends);
+        const Interruption::Scope scope(&opening->ends);
         (void)open_file(key);  // an error shows when it is opened
       } catch (const std::bad_alloc&) {
       }

@@ -151,8 +151,8 @@ class ObjectStore final : public Store {
   void note_absent(const std::string& key) const;
   void list_if_absences_pay(const std::string& key) const;
   [[nodiscard]] std::vector<std::string> divided(const std::string& directory) const;
-  Result<MembersPtr> members_of(const std::string& group) const;
-  Result<> members_into(Members& members, const std::string& group) const;
+  Result<MembersPtr> members_of(const std::string& group, uint64_t most_pages = UINT64_MAX) const;
+  Result<> members_into(Members& members, const std::string& group, uint64_t most_pages) const;
   [[nodiscard]] std::vector<std::string> metadata_of(const std::string& group, const Members& members) const;
 
   const std::shared_ptr<remote::ObjectClient> client_;

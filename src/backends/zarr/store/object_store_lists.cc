@@ -25,6 +25,8 @@ constexpr uint64_t kKeysOfList = 4000;                     // of a part of it
 constexpr size_t kMaxLists = 64;                           // parts
 constexpr size_t kListsAtOnce = 32;
 constexpr size_t kMaxExpectedMembers = 20'000;       // of a tree whose metadata is requested together
+constexpr size_t kMaxExpectedDepth = 64;             // groups in groups
+constexpr uint64_t kPagesOfExpected = 10;            // of the list of each group
 constexpr size_t kMaxAbsences = 10'000;              // directories
 constexpr uint64_t kPagesOfFirst = 2;                // of the first list that absent names cause
 constexpr uint64_t kAbsencesAfterFailure = 100'000;  // before a list that failed is tried again
@@ -229,7 +231,7 @@ Result<> ObjectStore::for_each(const std::string& key,
 }
 
 /// The directories in a group: what a list said within kLifetime, or a new one says.
-Result<ObjectStore::MembersPtr> ObjectStore::members_of(const std::string& group) const {
+Result<ObjectStore::MembersPtr> ObjectStore::members_of(const std::string& group, uint64_t most_pages) const {
   if (auto names = texts_.members(group))
     return std::make_shared<const Members>(Members{.began = {}, .made = {}, .names = std::move(*names)});
   const std::string prefix = group.empty() ? "" : group + "/";
@@ -237,11 +239,13 @@ Result<ObjectStore::MembersPtr> ObjectStore::members_of(const std::string& group
                                               known->began >= own_.known_since() && !own_.has_any(prefix, known->began))
     return known;
   const uint64_t generation = lists_generation_;
-  return members_under_way_.run(fmt::format("{} {}", generation, group), [&]() -> Result<MembersPtr> {
+  // Neither a shorter list nor one that began before something was written here may be shared.
+  const std::string flight = fmt::format("{} {} {} {}", generation, own_.count(), most_pages, group);
+  return members_under_way_.run(flight, [&]() -> Result<MembersPtr> {
     try {
       auto members = std::make_shared<Members>();
       members->began = Clock::now();
-      CODECFS_TRY(members_into(*members, group));
+      CODECFS_TRY(members_into(*members, group, most_pages));
       members->made = Clock::now();
       uint64_t weight = group.size();
       for (const std::string& name : members->names) weight += name.size() + sizeof(std::string);
@@ -253,9 +257,10 @@ Result<ObjectStore::MembersPtr> ObjectStore::members_of(const std::string& group
   });
 }
 
-Result<> ObjectStore::members_into(Members& members, const std::string& group) const {
+Result<> ObjectStore::members_into(Members& members, const std::string& group, uint64_t most_pages) const {
   const std::string prefix = group.empty() ? prefix_ : prefix_ + group + "/";
   ListedSoFar so_far;
+  so_far.most_of_all = most_pages;
   return for_each_page(prefix, true, so_far, [&](const remote::ObjectList& page) {
     for (const std::string& listed : page.prefixes) {
       const std::string name = listed.substr(prefix.size(), listed.size() - prefix.size() - 1);
@@ -280,24 +285,27 @@ std::vector<std::string> ObjectStore::metadata_of(const std::string& group, cons
   return keys;
 }
 
-/// Level by level: the lists of all groups of a level at the same time, then the metadata of all their members.
+/// Level by level: the lists of all groups of a level at the same time, then the metadata of all their members. Ends
+/// while what it has found is still used; the rest is requested when it is described.
 void ObjectStore::expect_tree(const std::string& group) const try {
   if (texts_.members(group)) return;
+  const auto deadline = Clock::now() + kLifetime / 2;
+  std::atomic<uint64_t> found = 0;
   std::vector<std::string> level{group};
-  for (size_t found = 0; !level.empty();) {
+  for (size_t depth = 0; !level.empty() && depth < kMaxExpectedDepth; ++depth) {
     std::vector<MembersPtr> members(level.size());
     const Result<> listed = parallel_for(level.size(), {.threads = kListsAtOnce}, [&](uint64_t i) -> Result<> {
-      CODECFS_ASSIGN(members[i], members_of(level[i]));
+      if (found > kMaxExpectedMembers || Clock::now() > deadline) return fail(ECANCELED, "enough was requested");
+      CODECFS_ASSIGN(members[i], members_of(level[i], kPagesOfExpected));
+      found += members[i]->names.size();
       return {};
     });
-    if (!listed) return;
+    if (!listed || found > kMaxExpectedMembers || Clock::now() > deadline) return;
     std::vector<std::string> keys;
     for (size_t i = 0; i < level.size(); ++i) {
-      found += members[i]->names.size();
       const std::vector<std::string> more = metadata_of(level[i], *members[i]);
       keys.insert(keys.end(), more.begin(), more.end());
     }
-    if (found > kMaxExpectedMembers) return;
     texts_.prepare(keys);
     std::vector<std::string> below;
     for (size_t i = 0; i < level.size(); ++i)

@@ -59,6 +59,11 @@ class OwnWrites {
                 const std::function<void(const std::string& key, const Write& write)>& visit) const;
   /// Whether for_each() would call it.
   [[nodiscard]] bool has_any(const std::string& prefix, Clock::time_point since) const;
+  /// How many writes have begun.
+  [[nodiscard]] uint64_t count() const {
+    const LockGuard lock(mutex_);
+    return count_;
+  }
   /// Older writes are no longer known, so what began before must not be used.
   [[nodiscard]] Clock::time_point known_since() const;
 

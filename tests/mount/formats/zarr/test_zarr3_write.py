@@ -306,7 +306,7 @@ def test_names_of_some_dimensions_are_kept(mount, tmp_path, names):
 
 
 def test_names_of_some_dimensions_are_written(mount, tmp_path):
-    m = mount(tmp_path / "s", "create=zarr3,view=decoded3")
+    m = mount(tmp_path / "s", "create=zarr3")
     for view in ("decoded3", "encoded3"):
         array = m.path / ".codecfs/view" / view / view
         write_array(array, counting("i4", 4, 5, 6), (2, 5, 3), [LITTLE], "int32", 0, 0, dimension_names=["t", None, None])
@@ -390,8 +390,8 @@ def test_an_array_that_another_program_replaced_stays_readable(mount, tmp_path):
 
 
 def test_create(mount, tmp_path):
-    m = mount(tmp_path / "new.zarr", "create=zarr3,view=decoded3")
-    zarr.open(str(m.path), "r+").create_dataset("a/b", data=counting("u1", 9), chunks=4, compressor=None)
+    m = mount(tmp_path / "new.zarr", "create=zarr3")
+    zarr.open_group(str(m.path), "a").create_dataset("a/b", data=counting("u1", 9), chunks=4, compressor=None)
     m.unmount()
     assert metadata(tmp_path / "new.zarr")["node_type"] == "group"
     assert metadata(tmp_path / "new.zarr/a")["node_type"] == "group"
