@@ -15,12 +15,14 @@ DirectoryState DirectoryOverlay::state_of(const Node& directory) const {
   if (found == directories_.end()) return {};
   DirectoryState state = found->second.state;
   end_if_expired(state);
-  if (state.fresh && is_shown_in(state, directory.view)) {
-    state.fresh = false;
-    state.empty = false;
-    state.hidden.clear();
-  }
+  if (state.fresh && is_shown_in(state, directory.view)) show_all(state);
   return state;
+}
+
+void DirectoryOverlay::show_all(DirectoryState& state) {
+  state.fresh = false;
+  state.empty = false;
+  state.hidden.clear();
 }
 
 void DirectoryOverlay::end_if_expired(DirectoryState& state) {
@@ -58,8 +60,8 @@ void DirectoryOverlay::note_made(const Node& directory) {
   if (found == directories_.end()) return;
   DirectoryState& state = found->second.state;
   state.latest = std::chrono::steady_clock::now();
+  if (is_empty_root(state)) show_all(state);
   state.empty = false;
-  if (!state.made_in) state.made_in = directory.view;
 }
 
 void DirectoryOverlay::end_fresh(const Node& directory) {
@@ -67,15 +69,14 @@ void DirectoryOverlay::end_fresh(const Node& directory) {
   const auto found = directories_.find(directory.key());
   if (found == directories_.end() || !found->second.state.fresh || is_shown_in(found->second.state, directory.view))
     return;
-  found->second.state.empty = false;
-  found->second.state.fresh = false;
-  found->second.state.hidden.clear();
+  show_all(found->second.state);
 }
 
 void DirectoryOverlay::show(const Node& directory, std::initializer_list<FileKind> files) {
   const LockGuard lock(mutex_);
   const auto found = directories_.find(directory.key());
   if (found == directories_.end() || !found->second.state.fresh) return;
+  if (is_empty_root(found->second.state)) show_all(found->second.state);
   found->second.state.empty = false;
   for (const FileKind file : files) found->second.state.hidden.erase(file);
 }
@@ -84,11 +85,7 @@ void DirectoryOverlay::hide(const Node& directory, FileKind file) {
   const LockGuard lock(mutex_);
   DirectoryState& state = directories_[directory.key()].state;
   end_if_expired(state);
-  if (state.fresh && is_shown_in(state, directory.view)) {  // a view that shows everything removes it
-    state.fresh = false;
-    state.empty = false;
-    state.hidden.clear();
-  }
+  if (state.fresh && is_shown_in(state, directory.view)) show_all(state);  // a view that shows everything removes it
   state.hidden.insert(file);
 }
 

@@ -62,8 +62,8 @@ class DirectoryOverlay {
   /// Marks a new directory as fresh, with its metadata files hidden. `stays_empty`: until something is made in it; else
   /// for kFresh.
   void add_fresh(const Node& directory, bool stays_empty);
-  /// The same for the root of a source in which there is nothing yet: it is fresh in each view, until something is made
-  /// in one.
+  /// The same for the root of a source in which there is nothing yet: its metadata files are hidden in each view, and
+  /// all are shown as soon as something is made in one.
   void add_empty_root(const Node& root);
   /// An entry is created in a fresh directory, in any view: it is empty no more, and stays fresh for another kFresh.
   void note_made(const Node& directory);
@@ -100,7 +100,9 @@ class DirectoryOverlay {
     std::unordered_set<uint64_t> made;
   };
   static void end_if_expired(DirectoryState& state);
+  static void show_all(DirectoryState& state);
   static bool is_shown_in(const DirectoryState& state, View view) { return state.made_in && *state.made_in != view; }
+  static bool is_empty_root(const DirectoryState& state) { return state.fresh && !state.made_in; }
 
   mutable Mutex mutex_;
   std::unordered_map<Ino, Directory> directories_ CODECFS_GUARDED_BY(mutex_);  // by Node::key()
