@@ -1,8 +1,10 @@
 """Messages that say what was meant, or what is missing: misspelled names, no access to /dev/fuse, mounts in use."""
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import h5py
 import numpy as np
@@ -111,12 +113,13 @@ def test_no_access_to_the_device(source, place, how, says):
 
 
 @needs_root
-def test_allow_other_of_ordinary_users(source, tmp_path_factory):
+def test_allow_other_of_ordinary_users(source, request):
     if "user_allow_other" in [line.strip() for line in open("/etc/fuse.conf")] or shutil.which("fusermount3") is None:
         pytest.skip("ordinary users may use allow_other here")
-    folder = tmp_path_factory.mktemp("open")
-    for directory in (folder, *list(folder.parents)[:-2]):
-        os.chmod(directory, 0o755)
+    # Not in pytest's directory, which each run that begins gives to its user alone again.
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="codecfs-open-"))
+    request.addfinalizer(lambda: shutil.rmtree(folder))
+    folder.chmod(0o755)
     shutil.copy(source, folder / "a.h5")
     shutil.copy(CODECFS, folder / "codecfs")
     (folder / "mnt").mkdir()

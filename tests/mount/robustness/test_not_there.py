@@ -126,12 +126,13 @@ def test_a_listing_does_not_leave_out_what_cannot_be_read(server, remote, tmp_pa
     make_store(tmp_path / "s.zarr", consolidated=False)
     server.put_tree(BUCKET, tmp_path / "s.zarr", "s.zarr/")
     there = remote("s.zarr", "ro", "retry=1")
-    server.fault("error", operation="GetObject", key="*/a/.z*", status=404, body="default backend - 404")
+    server.fault("error", operation="ListObjectsV2", status=404, code="NoSuchBucket")
     assert error_of(lambda: os.listdir(there.path)) == errno.EIO
     assert error_of((there.path / ".zmetadata").read_bytes) == errno.EIO, "nor does consolidated metadata"
     server.clear_faults()
-    server.fault("error", operation="ListObjectsV2", status=404, code="NoSuchBucket")
+    server.fault("error", operation="GetObject", key="*/a/.z*", status=404, body="default backend - 404")
     assert error_of(lambda: os.listdir(there.path)) == errno.EIO
+    assert error_of((there.path / ".zmetadata").read_bytes) == errno.EIO
     server.clear_faults()
     assert "a" in os.listdir(there.path)
     assert json.loads((there.path / ".zmetadata").read_text())["metadata"]["a/.zattrs"]["scale_factor"] == 2
