@@ -54,7 +54,9 @@ Result<std::string> choose_mountpoint(const std::string& source) {
     const std::string mark = number == 1 ? ".mnt" : fmt::format(".mnt{}", number);
     const std::filesystem::path candidate = directory / (name + mark + ending);
     struct stat status{};
-    if (lstat(candidate.c_str(), &status) != 0 && errno == ENOENT) return candidate.string();
+    if (lstat(candidate.c_str(), &status) == 0) continue;
+    if (errno == ENOENT) return candidate.string();
+    return fail_errno(errno, "mount point {}", candidate.string());
   }
   return fail(EEXIST, "{}: exists, as {} others of this name: codecfs SOURCE MOUNTPOINT",
               (directory / (name + ".mnt" + ending)).string(), kMaxNumber - 1);

@@ -20,7 +20,7 @@ bool has_numbers(const Variable& variable);
 /// Converts elements that are little-endian. NaN for "not a time". The variable must have numbers.
 void to_numbers(const Variable& variable, Bytes elements, std::span<double> numbers);
 
-/// A value of a variable whose values have names.
+/// A value of a variable in which values have names.
 struct Flag {
   double value = 0;
   std::string meaning;

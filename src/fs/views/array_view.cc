@@ -9,7 +9,7 @@
 namespace codecfs::fs {
 namespace {
 
-constexpr uint64_t kPlacesAhead = 16;          // times the bytes that are requested: of shards whose indexes are
+constexpr uint64_t kPlacesAhead = 16;          // times the bytes that are requested: of these, places are
 constexpr uint64_t kRequestedAhead = 3;        // times the bytes, decoded, that are decoded ahead
 constexpr size_t kMaxRequested = 1024;         // chunks, at a time
 constexpr uint64_t kNear = uint64_t{4} << 20;  // bytes that a sequential reader's requests are out of order, at most

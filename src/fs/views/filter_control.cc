@@ -258,7 +258,7 @@ bool FilterControl::is_overruled(const Node& node) {
 /// The filter pipeline of a new variable.
 Result<std::vector<FilterStage>> FilterControl::chain_for_new(const Node& node, const Variable& variable) {
   CODECFS_ASSIGN(std::vector<FilterStage> chain, find_chain_for_new(node, variable));
-  chain = as_stock(node, std::move(chain), variable.type.size);
+  if (rules_.keep_to_stock(node.path)) chain = filters::stock_chain(chain, variable.type.size);
   CODECFS_TRY(check_new(node.path, chain, variable.type.size));
   tell_plugins(node, chain);
   return chain;
@@ -294,7 +294,7 @@ Result<std::vector<FilterStage>> FilterControl::chain_for_codecs(
   codecs = format.for_hdf5(std::move(codecs), wanted.type.size);
   auto chain = filters::hdf5_chain(codecs, filters::shape_of_chunk(wanted));
   if (!chain) return fail(chain.error().code, "{}: {}: {}", node.path, file, chain.error().reason);
-  if (mount_.options.rules.keeps_to_stock() && !filters::are_stock(chain->stages)) {
+  if (rules_.keep_to_stock(node.path) && !filters::are_stock(chain->stages)) {
     written = as_written(wanted.filters);
     return filters::stock_chain(chain->stages, wanted.type.size);
   }
@@ -329,16 +329,11 @@ Result<> FilterControl::apply_codecs(Ino directory, const Variable& wanted, cons
   return notifier_.chunks_reencoded(node);
 }
 
-std::vector<FilterStage> FilterControl::as_stock(const Node& node, std::vector<FilterStage> chain, uint64_t item_size) {
-  const bool is_wanted = mount_.options.rules.keeps_to_stock() && !rules_.are_for_numcodecs(node.path);
-  return is_wanted ? filters::stock_chain(chain, item_size) : std::move(chain);
-}
-
 Result<> FilterControl::set_chain(const Node& node, std::vector<FilterStage> chain, const Cancelled& cancelled,
                                   const VariableView* made_of) {
   {
     CODECFS_ASSIGN(const VariableViewPtr now, mount_.dataset.variable(node.object));
-    chain = as_stock(node, std::move(chain), now->facts->type.size);
+    if (rules_.keep_to_stock(node.path)) chain = filters::stock_chain(chain, now->facts->type.size);
     CODECFS_TRY(check_new(node.path, chain, now->facts->type.size, now->facts->filters));
   }
   CODECFS_ASSIGN(Recodings::Turn turn, begin_turn(node));

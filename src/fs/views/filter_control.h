@@ -61,8 +61,6 @@ class FilterControl {
   /// `made_of`: the state that the pipeline was derived from; EAGAIN if the variable has another pipeline now.
   Result<> set_chain(const Node& node, std::vector<FilterStage> chain, const Cancelled& cancelled,
                      const VariableView* made_of = nullptr);
-  /// The pipeline, or with -o stock-filters that of stock_chain() in HDF5.
-  std::vector<FilterStage> as_stock(const Node& node, std::vector<FilterStage> chain, uint64_t item_size);
   /// Logs, once, that a pipeline in HDF5 has filters that other programs have only with a plugin.
   void tell_plugins(const Node& node, std::span<const FilterStage> chain);
   /// What setting the pipeline that a variable has already does: skipped filters are applied, and its rule ends.

@@ -69,12 +69,15 @@ std::optional<std::vector<FilterStage>> MountRules::pipeline_for(const std::stri
   // As in nccopy, a scalar is left alone: it has no chunks to filter in HDF5.
   if (mount_.options.rules.empty() || variable.grid.rank() == 0) return std::nullopt;
   std::optional<std::vector<FilterStage>> chain = mount_.options.rules.resolve(full_name(path));
-  // Those of Zarr only on their way into HDF5.
-  const bool is_stock = mount_.options.rules.keeps_to_stock() && (mount_.options.for_hdf5 || !are_for_numcodecs(path));
-  if (is_stock && !filters::are_stock(chain ? *chain : variable.filters))
-    chain = filters::stock_chain(chain ? *chain : variable.filters, variable.type.size);
+  const std::vector<FilterStage>& given = chain ? *chain : variable.filters;
+  if (keep_to_stock(path) && !filters::are_stock(given)) chain = filters::stock_chain(given, variable.type.size);
   if (!chain) return std::nullopt;
   return arranged(*std::move(chain), variable, path);
+}
+
+/// Those of Zarr only on their way into HDF5.
+bool MountRules::keep_to_stock(std::string_view path) {
+  return mount_.options.rules.keeps_to_stock() && (mount_.options.for_hdf5 || !are_for_numcodecs(path));
 }
 
 std::vector<FilterStage> MountRules::arranged(std::vector<FilterStage> chain, const Variable& variable,

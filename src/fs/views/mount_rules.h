@@ -16,6 +16,8 @@ class MountRules {
   explicit MountRules(MountContext& mount) : mount_(mount) {}
   /// The pipeline that the filter rules give a variable; none if no rule applies.
   [[nodiscard]] std::optional<std::vector<FilterStage>> pipeline_for(const std::string& path, const Variable& variable);
+  /// Whether the pipelines of the variable at a path are replaced by those of filters::stock_chain().
+  [[nodiscard]] bool keep_to_stock(std::string_view path);
   /// The pipeline of a user in netCDF's order, or in that of numcodecs if the source needs it.
   [[nodiscard]] std::vector<FilterStage> arranged(std::vector<FilterStage> chain, const Variable& variable,
                                                   std::string_view path);

@@ -66,6 +66,8 @@ def test_where_no_mount_point_can_be_made(source, tmp_path):
     """An error of the mount leaves none; beside a source in a directory that cannot be written, $XDG_RUNTIME_DIR is used."""
     failed = codecfs(tmp_path / "nothing.nc", code=None)
     assert failed.returncode == 32 and "nothing.nc" in failed.stderr and [path.name for path in tmp_path.iterdir()] == ["a.h5"]
+    long = codecfs(tmp_path / ("n" * 250 + ".nc"), code=None)
+    assert long.returncode != 0 and "File name too long" in long.stderr and "exists" not in long.stderr
     refused = codecfs("https://localhost:1/a%20b/c.nc?x=y", env={"XDG_RUNTIME_DIR": None}, code=None)
     assert refused.returncode != 0 and "no mount point is given" in refused.stderr
     (tmp_path / "run").mkdir()

@@ -67,7 +67,7 @@ struct ShardReader::Index {
 namespace {
 
 constexpr size_t kIndexesAtOnce = 32;  // whose indexes are requested
-constexpr size_t kPlacesAhead = 8;     // shards whose indexes are requested before their chunks are expected
+constexpr size_t kIndexesAhead = 8;    // that are requested before chunks of their shards are expected
 
 using Coordinates = std::array<uint64_t, ChunkGrid::kMaxRank>;
 
@@ -205,7 +205,7 @@ void ShardReader::expect_places(const OpenArray& array, std::span<const uint64_t
     last = shard;
     if (std::string key = shard_key(array, shard); std::ranges::find(keys, key) == keys.end())
       keys.push_back(std::move(key));
-    if (keys.size() == kPlacesAhead) break;
+    if (keys.size() == kIndexesAhead) break;
   }
   files_.expect_opened(keys);
 } catch (const std::bad_alloc&) {
