@@ -32,7 +32,7 @@ std::optional<uint64_t> StagedFile::shown_size() {
   return shown_ ? std::optional(text_->size()) : std::nullopt;
 }
 
-Result<> StagedFile::write(uint64_t offset, Bytes bytes) {
+Result<> StagedFile::write(uint64_t offset, Bytes bytes, bool is_mapped) {
   if (offset > max_bytes_ || bytes.size() > max_bytes_ - offset)
     return fail(EFBIG, "this file can have {} bytes at most", max_bytes_);
   const LockGuard lock(mutex_);
@@ -46,6 +46,7 @@ Result<> StagedFile::write(uint64_t offset, Bytes bytes) {
   else
     written_.reset();
   changed_ = shown_ = true;
+  mapped_ = mapped_ || is_mapped;
   return {};
 }
 
@@ -59,9 +60,9 @@ Result<> StagedFile::resize(uint64_t size) {
   return {};
 }
 
-std::optional<StagedFile::Change> StagedFile::take_change() {
+std::optional<StagedFile::Change> StagedFile::take_change(bool has_written) {
   const LockGuard lock(mutex_);
-  if (!changed_ && is_new_) return std::nullopt;
+  if (changed_ ? !has_written && !mapped_ : is_new_) return std::nullopt;
   std::optional<std::string> without_rest;
   if (changed_ && written_ && *written_ < text_->size()) without_rest = text_->substr(0, *written_);
   // From here on no memory is needed: the change is taken, or still to be taken.
@@ -76,16 +77,18 @@ void StagedFile::applied() {
   --applying_;
 }
 
-void StagedFile::begin(const std::string& text) {
+void StagedFile::begin(const std::string& text, bool is_new) {
   const LockGuard lock(mutex_);
+  ++open_;
   if (changed_ || shown_ || applying_ > 0) return;
   text_ = std::make_shared<std::string>(text);
   written_ = 0;
+  is_new_ = shown_ = is_new;
 }
 
 void StagedFile::end() {
   const LockGuard lock(mutex_);
-  if (!changed_) shown_ = is_new_ = false;
+  if (--open_ == 0 && !changed_) shown_ = is_new_ = false;
 }
 
 std::shared_ptr<StagedFile> StagedFiles::open(Ino ino, const std::string& text, bool is_new, uint64_t max_bytes) {
@@ -99,7 +102,7 @@ std::shared_ptr<StagedFile> StagedFiles::open(Ino ino, const std::string& text, 
   if (staged == nullptr)
     known = staged = std::make_shared<StagedFile>(ino, text, is_new, max_bytes);
   else
-    staged->begin(text);
+    staged->begin(text, is_new);
   return staged;
 }
 

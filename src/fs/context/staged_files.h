@@ -33,15 +33,15 @@ class StagedFile {
   [[nodiscard]] Ino ino() const { return ino_; }
   /// Another descriptor was opened, and the source has this text: the file begins with it unless it has changes that
   /// are not applied yet. A descriptor that was closed before may not be released yet.
-  void begin(const std::string& text);
+  void begin(const std::string& text, bool is_new);
   /// The current text. Later changes do not change it.
   std::shared_ptr<const std::string> text();
   /// The text, if it was written from its beginning to its end without gaps; else null.
   std::shared_ptr<const std::string> text_if_written_whole();
   /// Size of the text in bytes, until it is applied: from then on the file is what the source has.
   std::optional<uint64_t> shown_size();
-  /// EFBIG.
-  Result<> write(uint64_t offset, Bytes bytes);
+  /// EFBIG. `is_mapped`: the kernel writes a page of a mapping, through any of the open descriptors.
+  Result<> write(uint64_t offset, Bytes bytes, bool is_mapped = false);
   /// Truncation alone is not a change: a shell truncates a file before it writes.
   Result<> resize(uint64_t size);
   /// A text that is being applied: at the end of its lifetime it is in the source, or was refused. The file outlives
@@ -70,9 +70,10 @@ class StagedFile {
     StagedFile* owner_;
   };
   /// Returns the text if it was written since the last call. From then on the file is shown as the source has it,
-  /// except for a new file without any writes yet.
-  std::optional<Change> take_change();
-  /// The file was closed: a new file without any writes disappears.
+  /// except for a new file without any writes yet. `has_written`: the descriptor that is flushed has written since its
+  /// last flush; what only others have written is left to them, as it may be a part of what they write.
+  std::optional<Change> take_change(bool has_written);
+  /// A descriptor was closed: a new file without any writes disappears with the last one.
   void end();
 
  private:
@@ -83,8 +84,10 @@ class StagedFile {
   const uint64_t max_bytes_;
   Mutex mutex_;
   std::shared_ptr<std::string> text_ CODECFS_GUARDED_BY(mutex_);
+  uint64_t open_ CODECFS_GUARDED_BY(mutex_) = 1;  // descriptors
   bool changed_ CODECFS_GUARDED_BY(mutex_) = false;
-  int applying_ CODECFS_GUARDED_BY(mutex_) = 0;  // changes that were taken
+  bool mapped_ CODECFS_GUARDED_BY(mutex_) = false;  // the kernel has written pages, in the name of any descriptor
+  int applying_ CODECFS_GUARDED_BY(mutex_) = 0;     // changes that were taken
   // Bytes of the change that were written sequentially from the beginning; none: written in another way.
   std::optional<uint64_t> written_ CODECFS_GUARDED_BY(mutex_) = 0;
   bool is_new_ CODECFS_GUARDED_BY(mutex_) = false;

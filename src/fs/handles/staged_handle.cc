@@ -16,7 +16,9 @@ Result<Slice> StagedHandle::read(uint64_t offset, size_t size) {
 Result<size_t> StagedHandle::write(uint64_t offset, Bytes bytes, const PageCopies::WrittenBack* written_back,
                                    const Cancelled&) {
   if (written_back != nullptr && !written_back->any) return bytes.size();
-  CODECFS_TRY(staged_->write(offset, bytes));
+  const bool is_mapped = written_back != nullptr;
+  if (!is_mapped) has_written_ = true;
+  CODECFS_TRY(staged_->write(offset, bytes, is_mapped));
   // Programs that ignore errors of close(), such as shells, see those of write(). The text stays, so close() fails too.
   if (const std::shared_ptr<const std::string> text = staged_->text_if_written_whole())
     CODECFS_TRY(uses_.editor.check(staged_->ino(), *text));
@@ -25,8 +27,8 @@ Result<size_t> StagedHandle::write(uint64_t offset, Bytes bytes, const PageCopie
 
 Result<> StagedHandle::flush(const Cancelled& cancelled) {
   const bool shown = staged_->shown_size().has_value();
-  std::optional<StagedFile::Change> change = staged_->take_change();
-  if (!shown && !change) return {};
+  std::optional<StagedFile::Change> change = staged_->take_change(has_written_.exchange(false));
+  if (!change && (!shown || staged_->shown_size())) return {};
   const Ino ino = staged_->ino();
   FailPoints::allocate();
   Result<> applied;

@@ -1,6 +1,7 @@
 #pragma once
 // An open file that is stored as a whole when it is closed: a metadata file, or an encoded chunk.
 
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -36,6 +37,7 @@ class StagedHandle final : public FileHandle {
  private:
   const Uses uses_;
   const std::shared_ptr<StagedFile> staged_;
+  std::atomic<bool> has_written_ = false;  // since its last flush; pages of mappings do not count
 };
 
 }  // namespace codecfs::fs

@@ -1,6 +1,7 @@
 """Errors of metadata files reach programs that ignore what close() returns: they are errors of write()."""
 import errno
 import json
+import mmap
 import os
 
 import h5py
@@ -116,6 +117,36 @@ def test_a_write_right_after_a_close_fails(m):
                 with pytest.raises(OSError):
                     os.close(file)
                 assert not held.closed
+
+
+def test_a_descriptor_leaves_what_others_write_to_them(m):
+    """Its close would otherwise store the first part of their text, and be told of its errors."""
+    path = m.path / "v/_Filter"
+    other = os.open(path, os.O_WRONLY)
+    file = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    os.write(file, b"shuffle|zs")
+    os.close(other)
+    os.write(file, b"td,3")
+    os.close(file)
+    assert path.read_text() == "2,4|32015,3\n"
+    other = os.open(path, os.O_WRONLY)
+    file = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    os.write(file, b"zstd,99")
+    os.close(other)
+    with pytest.raises(OSError) as failure:
+        os.close(file)
+    assert failure.value.errno == errno.EINVAL and path.read_text() == "2,4|32015,3\n"
+
+
+def test_a_mapping_is_stored_by_any_close(m):
+    path = m.path / "v/_Filter"
+    path.write_text("shuffle|zstd,3\n")
+    with open(os.open(path, os.O_RDWR), "r+b") as other, open(path, "r+b") as file:
+        with mmap.mmap(file.fileno(), 0) as mapped:
+            mapped[-2:-1] = b"7"
+            mapped.flush()
+        assert not other.closed
+    assert path.read_text() == "2,4|32015,7\n"
 
 
 def test_a_part_is_written_into_what_is_shown(m):

@@ -50,11 +50,11 @@ TEST(StagedFile, AChangeIsTakenOnce) {
   EXPECT_FALSE(file.shown_size());
   ASSERT_TRUE(file.write(0, bytes_of("short")));
   EXPECT_EQ(file.shown_size(), 16);
-  const auto change = file.take_change();
+  const auto change = file.take_change(true);
   ASSERT_TRUE(change);
   EXPECT_EQ(*change->text, "shortr than this");
   EXPECT_EQ(change->without_rest, "short");
-  EXPECT_FALSE(file.take_change());
+  EXPECT_FALSE(file.take_change(true));
   EXPECT_FALSE(file.shown_size());
 }
 
@@ -65,11 +65,11 @@ TEST(StagedFile, WhetherItIsWrittenWholeIsOfTheLastChange) {
     ASSERT_TRUE(file.write(0, bytes_of("some")));
     ASSERT_TRUE(file.write(4, bytes_of(" text")));
     EXPECT_TRUE(file.text_if_written_whole());
-    ASSERT_TRUE(file.take_change());
+    ASSERT_TRUE(file.take_change(true));
   }
   ASSERT_TRUE(file.write(0, bytes_of("over")));
   EXPECT_FALSE(file.text_if_written_whole()) << "the rest is of another change";
-  EXPECT_EQ(file.take_change()->without_rest, "over");
+  EXPECT_EQ(file.take_change(true)->without_rest, "over");
   ASSERT_TRUE(file.write(0, bytes_of("all of it")));
   EXPECT_TRUE(file.text_if_written_whole());
   ASSERT_TRUE(file.write(7, bytes_of("IT"))) << "again";
@@ -86,7 +86,7 @@ TEST(StagedFiles, AnOpenBeginsWithWhatTheSourceHas) {
   ASSERT_TRUE(closed->write(0, bytes_of("written")));
   EXPECT_EQ(*files.open(1, "old", false)->text(), "written") << "is not applied";
   {
-    const auto change = closed->take_change();
+    const auto change = closed->take_change(true);
     ASSERT_TRUE(change);
     EXPECT_EQ(*files.open(1, "old", false)->text(), "written") << "is being applied";
   }
@@ -96,7 +96,28 @@ TEST(StagedFiles, AnOpenBeginsWithWhatTheSourceHas) {
 TEST(StagedFile, ANewFileWithoutWritesIsShownUntilItIsClosed) {
   StagedFile file(1, "", true, 100);
   EXPECT_EQ(file.shown_size(), 0);
-  EXPECT_FALSE(file.take_change());
+  EXPECT_FALSE(file.take_change(true));
+  EXPECT_EQ(file.shown_size(), 0);
+  file.end();
+  EXPECT_FALSE(file.shown_size());
+}
+
+TEST(StagedFile, WhatOthersWriteIsLeftToThem) {
+  StagedFile file(1, "", false, 100);
+  ASSERT_TRUE(file.write(0, bytes_of("a part")));
+  EXPECT_FALSE(file.take_change(false));
+  EXPECT_EQ(file.shown_size(), 6);
+  const auto change = file.take_change(true);
+  ASSERT_TRUE(change);
+  EXPECT_EQ(*change->text, "a part");
+  ASSERT_TRUE(file.write(0, bytes_of("a page"), true));
+  EXPECT_TRUE(file.take_change(false)) << "pages of a mapping are written in the name of any descriptor";
+}
+
+TEST(StagedFile, ANewFileIsShownUntilItsLastDescriptorIsClosed) {
+  StagedFile file(1, "", false, 100);  // closed, and not released yet
+  file.begin("", true);
+  file.end();
   EXPECT_EQ(file.shown_size(), 0);
   file.end();
   EXPECT_FALSE(file.shown_size());
@@ -120,7 +141,7 @@ TEST(StagedFile, AChangeIsNotLostWhenMemoryRunsOut) {
   bool is_taken = false;
   step_through_allocations(
       [&]() -> Result<> {
-        const auto change = file.take_change();
+        const auto change = file.take_change(true);
         is_taken = change.has_value();
         EXPECT_TRUE(is_taken);
         return {};
@@ -134,8 +155,8 @@ TEST(StagedFile, AChangeIsNotLostWhenMemoryRunsOut) {
         }
       });
   EXPECT_TRUE(is_taken);
-  EXPECT_TRUE(file.take_change());
-  file.begin("what the source has");
+  EXPECT_TRUE(file.take_change(true));
+  file.begin("what the source has", false);
   EXPECT_EQ(*file.text(), "what the source has") << "nothing is being applied";
 }
 
