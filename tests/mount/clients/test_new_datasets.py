@@ -264,3 +264,82 @@ def test_convert_and_recode_with_stock_filters(mount, tmp_path):
     for arguments in (["convert", "--stock-filters", tmp_path / "a.h5", tmp_path / "z.zarr"], ["recode", "--stock-filters", tmp_path / "a.zarr"]):
         refused = codecfs(*arguments, code=None)
         assert refused.returncode != 0 and "only for" in refused.stderr and "HDF5" in refused.stderr
+
+
+@pytest.mark.parametrize("way", ["rsync", "rsync --inplace", "cp", "directories first"])
+@pytest.mark.parametrize("zarr_format, view", [(2, "encoded"), (3, "encoded3")])
+def test_copy_of_a_store(new, tmp_path, way, zarr_format, view):
+    """rsync makes directories before the files of those before them: that of a dimension's variable is an empty group while others name
+    the dimension, and chunk directories of Zarr v3 are groups in it."""
+    store = tmp_path / "store"
+    client(DATASET + f"""
+for group in ("", "g/h"):
+    data.to_zarr({str(store)!r}, group=group, zarr_format={zarr_format}, mode="a", consolidated=False, encoding={{"t": {{"chunks": (4, 4)}}}})
+""", store)
+    root = new.path / ".codecfs/view" / view
+    if way == "cp":
+        run("cp", "-r", f"{store}/.", root)
+    elif way == "directories first":
+        for directory in sorted(path for path in store.glob("**/*") if path.is_dir()):
+            (root / directory.relative_to(store)).mkdir()
+        for file in sorted(path for path in store.glob("**/*") if path.is_file()):
+            (root / file.relative_to(store)).write_bytes(file.read_bytes())
+    else:
+        run("rsync", "-a", *way.split()[1:], f"{store}/", root)
+    client(f"""
+for group in ("", "g/h"):
+    want, got = (xr.open_zarr(at, group=group, consolidated=False).load() for at in ({str(store)!r}, path))
+    xr.testing.assert_identical(want, got)
+""", root)
+    scalar = [3.5] if new.kind == "nczarr" else 3.5
+    groups = ("", "g/h/")
+    names = [group + name for group in groups for name in ("t", "scalar", "time")]
+    assert values(new, *names) == {group + name: value for group in groups for name, value in
+                                   {"t": np.arange(40).reshape(10, 4).tolist(), "scalar": scalar, "time": list(range(10))}.items()}
+    if new.kind == "hdf5":
+        header = run("ncdump", "-h", new.source).stdout
+        assert "float t(time, y)" in header and "phony" not in header and "non_coord" not in header, header
+
+
+def test_directories_of_dimensions_survive_a_kill(mount, tmp_path):
+    """Names of dimensions are stored before the variable is there that has them."""
+    m = mount(tmp_path / "new.nc", "create=hdf5,view=decoded")
+    for name in ("air", "time", "lat"):
+        (m.path / name).mkdir()
+    (m.path / "lat/.zgroup").write_text('{"zarr_format": 2}')
+    write = {".zarray": {"zarr_format": 2, "shape": [2, 3], "chunks": [2, 3], "dtype": "<i4", "compressor": None, "filters": None,
+                         "fill_value": 0, "order": "C"}, ".zattrs": {"_ARRAY_DIMENSIONS": ["time", "lat"]}}
+    for name, text in write.items():
+        (m.path / "air" / name).write_text(json.dumps(text))
+    with open(m.path / "air/.zattrs") as file:
+        os.fsync(file.fileno())
+    m.kill()
+    codecfs("recover", tmp_path / "new.nc")
+    with h5py.File(tmp_path / "new.nc") as file:
+        assert [dim[0].name for dim in file["air"].dims] == ["/time", "/lat"]
+    assert "int air(time, lat)" in run("ncdump", "-h", tmp_path / "new.nc").stdout
+    m = mount(tmp_path / "new.nc", "view=decoded")
+    assert sorted(path.name for path in m.path.iterdir() if path.is_dir() and not path.name.startswith(".")) == ["air", "lat", "time"]
+    assert json.loads((m.path / "air/.zattrs").read_text())["_ARRAY_DIMENSIONS"] == ["time", "lat"]
+    (m.path / "time/.zarray").write_text(json.dumps(write[".zarray"] | {"shape": [2], "chunks": [2]}))
+    (m.path / "time/.zattrs").write_text('{"_ARRAY_DIMENSIONS": ["time"]}')
+    m.close()
+    with h5py.File(tmp_path / "new.nc") as file:
+        assert [dim[0].name for dim in file["air"].dims] == ["/time", "/lat"] and file["time"].attrs["CLASS"] == b"DIMENSION_SCALE" and file["time"].dtype == "<i4"
+    assert "int time(time)" in run("ncdump", "-h", tmp_path / "new.nc").stdout
+
+
+def test_a_group_with_a_variable_keeps_its_name(mount, tmp_path):
+    m = mount(tmp_path / "new.nc", "create=hdf5,view=decoded")
+    array = json.dumps({"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "<i4", "compressor": None, "filters": None, "fill_value": 0,
+                        "order": "C"})
+    for name in ("time", "time/x", "air"):
+        (m.path / name).mkdir()
+    for name in ("time/x", "air"):
+        (m.path / name / ".zarray").write_text(array)
+    with pytest.raises(OSError):
+        (m.path / "air/.zattrs").write_text('{"_ARRAY_DIMENSIONS": ["time"]}')
+    assert 'a group "time" with members' in xattr(m.path / "air", "_Error")
+    m.close()
+    with h5py.File(tmp_path / "new.nc") as file:
+        assert "x" in file["time"]

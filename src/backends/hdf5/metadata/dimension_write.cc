@@ -32,6 +32,18 @@ Result<> move_link(hid_t group, const std::string& from, const std::string& to) 
   return {};
 }
 
+// Whether a group has nothing but groups in it, as one made for the chunk directories of a variable.
+bool has_groups_alone(hid_t file, uint64_t address, int depth) {
+  const Handle group(open_object(file, address));
+  if (!group || depth > H5S_MAX_RANK) return false;
+  const Result<std::vector<Link>> links = links_of(group.get());
+  return links && std::ranges::all_of(*links, [&](const Link& link) {
+           ObjectInfo info;
+           return link.info.type == H5L_TYPE_HARD && object_info_by_name(group.get(), link.name.c_str(), info) &&
+                  info.type == H5O_TYPE_GROUP && has_groups_alone(file, info.address, depth + 1);
+         });
+}
+
 }  // namespace
 
 Result<std::optional<DimensionWriter::Scale>> DimensionWriter::scale_at(uint64_t address) const {
@@ -126,18 +138,23 @@ Result<> DimensionWriter::check_scale(Plan::Dimension& dimension, const Scale& s
   return {};
 }
 
-// Checks that a dimension without variable can get the name, which a variable may have.
+// Checks that a dimension without variable can get the name, which a variable may have, or a group without variables:
+// programs that copy a Zarr store may make all directories first, also those of the dimension's variable.
 Result<> DimensionWriter::check_free(const Plan& plan, const std::string& name) {
   CODECFS_ASSIGN(const Handle group, tree_.open_group(plan.group));
   if (name == plan.name || !link_exists(group.get(), name)) return {};
   ObjectInfo info;
   LinkInfo link;
   if (!link_info(group.get(), name.c_str(), link) || link.type != H5L_TYPE_HARD ||
-      !object_info_by_name(group.get(), name.c_str(), info) || info.type != H5O_TYPE_DATASET)
+      !object_info_by_name(group.get(), name.c_str(), info) ||
+      (info.type != H5O_TYPE_DATASET && info.type != H5O_TYPE_GROUP))
     return fail(EINVAL, "{} has a member \"{}\" that is not a variable, so no dimension can have this name",
                 tree_.path(plan.group), name);
+  if (info.type == H5O_TYPE_GROUP && !has_groups_alone(file_, info.address, 0))
+    return fail(EINVAL, "{} has a group \"{}\" with members, so no dimension can have this name",
+                tree_.path(plan.group), name);
   if (link_exists(group.get(), std::string(kNonCoordinate) + name))
-    return fail(EINVAL, "{} has two variables \"{}\"", tree_.path(plan.group), name);
+    return fail(EINVAL, "{} has two members \"{}\"", tree_.path(plan.group), name);
   return {};
 }
 
@@ -188,8 +205,8 @@ Result<Handle> DimensionWriter::make_dimension(hid_t group, const std::string& n
   return scale;
 }
 
-// Renames the variable with this name, so that a dimension without variable can have it.
-Result<> DimensionWriter::rename_variable(hid_t group, ObjectId parent, const std::string& name) const {
+// Renames the variable or group with this name, so that a dimension without variable can have it.
+Result<> DimensionWriter::rename_member(hid_t group, ObjectId parent, const std::string& name) const {
   LinkInfo info;
   const std::string prefixed = std::string(kNonCoordinate) + name;
   if (!link_info(group, name.c_str(), info)) return fail_library(EIO, "link \"{}\"", name);
@@ -291,7 +308,7 @@ Result<> DimensionWriter::attach_scale(const Plan& plan, size_t d, hid_t group, 
   return grow(longer);
 }
 
-// Replaces an unused dimension of another length, or renames a variable that has the name.
+// Replaces an unused dimension of another length, or renames a member that has the name.
 Result<Handle> DimensionWriter::new_dimension(const Plan& plan, const Plan::Dimension& wanted, hid_t group,
                                               std::string& link) {
   CODECFS_ASSIGN(auto there, scale_in(group, wanted.name));
@@ -304,7 +321,7 @@ Result<Handle> DimensionWriter::new_dimension(const Plan& plan, const Plan::Dime
     if (H5Ldelete(group, wanted.name.c_str(), H5P_DEFAULT) < 0)
       return fail_library(EIO, "removing the dimension \"{}\"", wanted.name);
   } else if (link_exists(group, wanted.name)) {
-    CODECFS_TRY(rename_variable(group, plan.group, wanted.name));
+    CODECFS_TRY(rename_member(group, plan.group, wanted.name));
     if (link == wanted.name) link = std::string(kNonCoordinate) + wanted.name;
   }
   CODECFS_ASSIGN(Handle made, make_dimension(group, wanted.name, wanted.extent));

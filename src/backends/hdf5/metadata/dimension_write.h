@@ -4,8 +4,8 @@
 //
 // A one-dimensional variable with the name of its dimension is the scale of that dimension. For a dimension without
 // such a variable, the scale is a hidden dataset ("dimension without variable"). A variable that has the name of a
-// dimension but is not its scale has netCDF's prefix (kNonCoordinate) in its link name. If a file stores dimension ids
-// (_Netcdf4Dimid), new dimensions get ids too.
+// dimension but is not its scale has netCDF's prefix (kNonCoordinate) in its link name, as has a group without
+// variables, which may become one. If a file stores dimension ids (_Netcdf4Dimid), new dimensions get ids too.
 //
 // plan() and growth() return all foreseeable errors; the other functions fail only with EIO, possibly after a part of
 // the change. All calls under a LibraryLock.
@@ -94,7 +94,7 @@ class DimensionWriter {
   Result<> attach_scale(const Plan& plan, size_t d, hid_t group, hid_t dataset, std::string& link);
   Result<Handle> new_dimension(const Plan& plan, const Plan::Dimension& wanted, hid_t group, std::string& link);
   Result<> detach(hid_t dataset, unsigned dimension, std::span<const uint64_t> scales) const;
-  Result<> rename_variable(hid_t group, ObjectId parent, const std::string& name) const;
+  Result<> rename_member(hid_t group, ObjectId parent, const std::string& name) const;
 
   ObjectTree& tree_;
   Dimensions& dimensions_;

@@ -88,12 +88,28 @@ TEST_F(Hdf5Dimensions, AGroupMayHaveTheNameOfADimension) {
   EXPECT_GOOD(make_group("x"));
   EXPECT_GOOD(make("x/inner", with_dimensions(described("\"<f4\"", {4}, {4}), {"x"})));
   EXPECT_GOOD(make_group("taken"));
+  EXPECT_GOOD(make("taken/w", with_dimensions(described("\"<f4\"", {4}, {4}), {"w"})));
   EXPECT_REFUSED(dimensions("v", {"taken", "x"}), EINVAL);
   EXPECT_EQ(names(""), (Names{"v", "x", "taken"}));
   EXPECT_EQ(dimensions("v"), (Names{"y", "x"}));
   EXPECT_GOOD(move("x", "g"));
   expect_lines(ncdump(), {"float v(y, x) ;", "group: g {", "float inner(x) ;"});
   EXPECT_EQ(dimensions("g/inner"), Names{"x"});
+}
+
+TEST_F(Hdf5Dimensions, AGroupWithoutVariablesLeavesItsNameToADimension) {
+  CODECFS_NEEDS(have_ncdump());
+  EXPECT_GOOD(make_group("x"));
+  EXPECT_GOOD(make_group("y"));
+  EXPECT_GOOD(make_group("y/c"));
+  EXPECT_GOOD(make("v", with_dimensions(described("\"<f4\"", {3, 4}, {3, 4}), {"y", "x"})));
+  EXPECT_EQ(names(""), (Names{"v", "y", "x"}));
+  expect_lines(ncdump(), {"float v(y, x) ;"});
+  EXPECT_GOOD(make("x", with_dimensions(described("\"<i4\"", {4}, {2}), {"x"})));
+  EXPECT_EQ(names("y"), Names{"c"});
+  EXPECT_GOOD(move("y", "z"));
+  EXPECT_EQ(dimensions("v"), (Names{"y", "x"}));
+  expect_lines(ncdump(), {"float v(y, x) ;", "int x(x) ;", "group: z {"});
 }
 
 TEST_F(Hdf5Dimensions, RemovedCoordinatesLeaveTheirDimension) {
