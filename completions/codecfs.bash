@@ -49,7 +49,7 @@ _codecfs_options() {
     builtin=*) _codecfs_part "$last" = "on off off:" ;;
     plugins=*) _codecfs_part "$last" = "off on" ;;
     create=*) _codecfs_part "$last" = "hdf5 zarr zarr3 zip nczarr" ;;
-    view=*) _codecfs_part "$last" = "decoded encoded decoded3 encoded3 npy raw" ;;
+    view=*) _codecfs_part "$last" = "decoded encoded decoded3 encoded3 npy raw netcdf" ;;
     strings=*) _codecfs_part "$last" = "vlen fixed bytes" ;;
     chunks=*) _codecfs_part "$last" = "stored clamped" ;;
     follow=*) _codecfs_part "$last" = "all beneath" ;;

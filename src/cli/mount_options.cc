@@ -257,10 +257,12 @@ constexpr std::array kOptions{
            }},
     Option{"view=NAME",
            "show this view of .codecfs/view in the mount point: decoded (default), encoded, decoded3, encoded3, npy "
-           "or raw",
+           "or raw; netcdf: decoded, with what ncdump, NCO, CDO and R read of it, read-only",
            [](MountArguments& arguments, const Given& given) -> Result<> {
-             const std::optional<fs::View> view = fs::view_named(given.value);
-             if (!view) return fail(EINVAL, "-o {}: there are the views {}", given.text, fs::view_names());
+             const bool is_netcdf = given.value == "netcdf";
+             const std::optional<fs::View> view = is_netcdf ? fs::View::decoded : fs::view_named(given.value);
+             if (!view) return fail(EINVAL, "-o {}: there are the views {}, and netcdf", given.text, fs::view_names());
+             arguments.options.adaptation.suits_netcdf = is_netcdf;
              arguments.options.view = *view;
              return {};
            }},
@@ -397,8 +399,15 @@ Result<> apply_options(MountArguments& arguments, const std::vector<std::string>
       rule = option.starts_with("filter=") ? "-o filter" : "";
     }
   }
-  if (arguments.options.coherent && arguments.options.adaptation.is_any())
-    return fail(EINVAL, "-o coherent: not with strings= or chunks=, which show the source as it was when first read");
+  Adaptation& adaptation = arguments.options.adaptation;
+  if (adaptation.suits_netcdf) {
+    adaptation.clamps_chunks = true;
+    if (adaptation.strings == StringForm::vlen) adaptation.strings = StringForm::bytes;
+  }
+  if (arguments.options.coherent && adaptation.is_any())
+    return fail(EINVAL,
+                "-o coherent: not with view=netcdf, strings= or chunks=, which show the source as it was when first "
+                "read");
   if (arguments.options.coherent && is_source_url(arguments.options.source))
     return fail(EINVAL,
                 "-o coherent: not for {}: each look at an object would be a request. Without it, chunks that this "

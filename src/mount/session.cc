@@ -372,6 +372,8 @@ Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& 
   }
   if (!options.foreground && options.log_file.empty()) log::to_syslog();
   log::info("{} ({}) mounted on {}", name, format, mountpoint);
+  if (format == "netCDF-4" && !options.adaptation.is_any())
+    log::info("ncdump, NCO, CDO and R read more of it with -o view=netcdf");
   if (const SourceProtections protections = protections_of_sources(); protections.is_whole)
     log::info("{}", protections.text);
 

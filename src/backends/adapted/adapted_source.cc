@@ -7,6 +7,7 @@
 #include "backends/adapted/adapted_variable.h"
 #include "backends/adapted/string_chunks.h"
 #include "backends/api/forwarding_source.h"
+#include "base/log.h"
 #include "base/lru_map.h"
 #include "base/mutex.h"
 #include "model/memory_estimate.h"
@@ -27,6 +28,13 @@ class AdaptedSource final : public WrappedSource {
       : WrappedSource(std::move(source)), adaptation_(adaptation) {}
 
   bool changed_outside(ObjectId object) override;
+  Result<std::vector<Entry>> list(ObjectId group) override;
+  Result<Entry> find(ObjectId group, std::string_view name) override;
+  Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
+    Result<std::vector<Attribute>> attributes = source().group_attributes(group);
+    if (attributes && adaptation_.suits_netcdf) attributes = adapted::for_netcdf(*std::move(attributes));
+    return attributes;
+  }
   Result<VariablePtr> variable(ObjectId variable) override;
   Result<VariablePtr> facts(ObjectId variable) override;
   // By variable().
@@ -54,7 +62,9 @@ class AdaptedSource final : public WrappedSource {
   }
   // Only variables in the form of the source have shards: those are forwarded.
 
-  Result<> writable() override { return fail(EROFS, "with -o strings= or chunks= a source can only be read"); }
+  Result<> writable() override {
+    return fail(EROFS, "with -o view=netcdf, strings= or chunks= a source can only be read");
+  }
   bool close_idle() override {
     forms_.clear();
     return WrappedSource::close_idle();
@@ -66,6 +76,8 @@ class AdaptedSource final : public WrappedSource {
   }
 
  private:
+  /// Whether netCDF-C reads it, or nothing was asked for that. A variable that cannot be described is shown as that.
+  bool is_shown(const Entry& entry);
   Result<std::shared_ptr<const Form>> form_of(ObjectId variable);
   Result<std::shared_ptr<const Form>> make(ObjectId variable);
   /// None where the variable is shown in another form than it is stored in.
@@ -82,6 +94,7 @@ class AdaptedSource final : public WrappedSource {
   const Adaptation adaptation_;
   LruMap<ObjectId, Form> forms_{512, kMaxHeld};
   LruMap<ObjectId, Result<uint64_t>> lengths_{size_t{1} << 16};
+  LruMap<ObjectId, bool> told_{size_t{1} << 16};  // variables that are left out, of which the log tells
   Mutex measuring_{LockRank::measuring_strings};  // one variable at a time; held while its chunks are read
 };
 
@@ -90,6 +103,32 @@ bool AdaptedSource::changed_outside(ObjectId object) {
   forms_.erase(object);
   lengths_.erase(object);
   return true;
+}
+
+bool AdaptedSource::is_shown(const Entry& entry) {
+  if (!adaptation_.suits_netcdf) return true;
+  if (entry.kind == EntryKind::symlink) return false;  // netCDF-C crashes or loops at some; the target has a name, too
+  if (entry.kind != EntryKind::variable) return true;
+  const Result<VariablePtr> stored = source().facts(entry.object);
+  if (!stored) return true;
+  const std::string why = adapted::why_not_netcdf(**stored, adaptation_);
+  if (!why.empty() && told_.get(entry.object) == nullptr) {
+    log::warning("{}: is left out of the view for netCDF-C: it {}", entry.name, why);
+    told_.put(entry.object, std::make_shared<const bool>(true));
+  }
+  return why.empty();
+}
+
+Result<std::vector<Entry>> AdaptedSource::list(ObjectId group) {
+  CODECFS_ASSIGN(std::vector<Entry> entries, source().list(group));
+  std::erase_if(entries, [&](const Entry& entry) { return !is_shown(entry); });
+  return entries;
+}
+
+Result<Entry> AdaptedSource::find(ObjectId group, std::string_view name) {
+  Result<Entry> entry = source().find(group, name);
+  if (entry && !is_shown(*entry)) return fail(ENOENT, "{}: is left out of the view for netCDF-C", name);
+  return entry;
 }
 
 Result<VariablePtr> AdaptedSource::facts(ObjectId variable) {

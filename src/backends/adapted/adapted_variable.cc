@@ -1,7 +1,9 @@
 #include "backends/adapted/adapted_variable.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "backends/adapted/leading_part.h"
@@ -81,6 +83,47 @@ Result<> show_bytes(Variable& shown, bool is_converted) {
   return {};
 }
 
+/// An array of one element: its chunk has the name and the bytes of that of the scalar.
+Result<> show_scalar(Variable& shown) {
+  CODECFS_ASSIGN(shown.grid, ChunkGrid::make({1}, {1}));
+  if (!shown.max_shape.empty()) shown.max_shape = {uint64_t{1}};
+  return {};
+}
+
+/// netCDF-C 4.9 gives a list the type of its first number, the smallest integer type that has it, and cuts or refuses
+/// the others.
+bool have_type_of_first(const Json& list) {
+  if (!list.is_array() || list.empty()) return false;
+  if (list[0].is_number_float()) return std::ranges::all_of(list, [](const Json& one) { return one.is_number(); });
+  // Without the sign: -1 and 0 have none.
+  const auto bits = [](const Json& one) {
+    if (one.is_number_unsigned()) return static_cast<int>(std::bit_width(one.get<uint64_t>()));
+    const auto number = one.get<int64_t>();
+    return static_cast<int>(std::bit_width(static_cast<uint64_t>(number < 0 ? ~number : number)));
+  };
+  if (!std::ranges::all_of(list, [](const Json& one) { return one.is_number_integer(); })) return false;
+  const int first = bits(list[0]);
+  if (first == 32 || first == 64) return false;  // of an unsigned type
+  const int width = first < 8 ? 8 : first < 16 ? 16 : first < 32 ? 32 : 64;
+  return std::ranges::all_of(list, [&](const Json& one) { return bits(one) < width; });
+}
+
+/// Numbers that are exact as floating-point numbers.
+bool have_floats(const Json& list) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  return list.is_array() && !list.empty() && std::ranges::all_of(list, [](const Json& one) {
+           if (one.is_number_unsigned()) return one.get<uint64_t>() <= uint64_t{kExact};
+           return one.is_number_float() ||
+                  (one.is_number_integer() && one.get<int64_t>() >= -kExact && one.get<int64_t>() <= kExact);
+         });
+}
+
+Json as_floats(const Json& list) {
+  Json floats = Json::array();
+  for (const Json& one : list) floats.push_back(one.get<double>());
+  return floats;
+}
+
 void check_size(Variable& shown) {
   if (shown.type.kind == TypeKind::object) {
     shown.chunk_bytes.reset();
@@ -127,7 +170,10 @@ Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const R
       adaptation.strings == StringForm::bytes && (is_converted || stored->type.kind == TypeKind::string);
   form.is_vlen =
       adaptation.strings == StringForm::utf8 && stored->type.kind == TypeKind::unicode && has_strings(*stored);
-  if (form.chunks == stored->grid.chunks() && !is_converted && !shows_bytes && !form.is_vlen) return form;
+  form.suits_netcdf = adaptation.suits_netcdf;
+  const bool shows_scalar = adaptation.suits_netcdf && stored->grid.rank() == 0;
+  if (form.chunks == stored->grid.chunks() && !is_converted && !shows_bytes && !form.is_vlen && !shows_scalar)
+    return form;
 
   auto shown = std::make_shared<Variable>(*stored);
   CODECFS_ASSIGN(shown->grid, ChunkGrid::make(stored->grid.shape(), form.chunks));
@@ -152,19 +198,57 @@ Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const R
   if (shows_bytes) {
     form.shows_fill = shown->type.size > 1 && !is_all_zero(shown->fill);
     CODECFS_TRY(show_bytes(*shown, is_converted));
+    if (shown->grid.rank() > stored->grid.rank()) form.added = fmt::format("string{}", shown->grid.shape().back());
+  }
+  if (shows_scalar && shown->grid.rank() == 0) {
+    CODECFS_TRY(show_scalar(*shown));
+    form.added = "scalar";
   }
   check_size(*shown);
   form.shown = std::move(shown);
   return form;
 }
 
+std::string why_not_netcdf(const Variable& stored, const Adaptation& adaptation) {
+  const std::vector<uint64_t>& shape = stored.grid.shape();
+  if (std::ranges::find(shape, 0) != shape.end())
+    return "has a dimension of length 0, for which it refuses a whole store";
+  if (needs_length(stored, adaptation)) return {};
+  switch (stored.type.kind) {
+    case TypeKind::signed_int:
+    case TypeKind::unsigned_int:
+    case TypeKind::string: return {};
+    case TypeKind::floating:
+      if (stored.type.size == 4 || stored.type.size == 8) return {};
+      return fmt::format("has floating-point numbers of {} bytes", stored.type.size);
+    default: return "has a type that it does not read of Zarr";
+  }
+}
+
+std::vector<Attribute> for_netcdf(std::vector<Attribute> attributes) {
+  std::erase_if(attributes, [](const Attribute& attribute) { return attribute.name.starts_with("_codecfs_"); });
+  std::erase_if(attributes, [](const Attribute& attribute) { return attribute.name.empty(); });
+  for (Attribute& attribute : attributes) {
+    const Json& value = *attribute.value;
+    if (value.is_string() || value.is_number() || value.is_boolean()) continue;
+    attribute.value = have_type_of_first(value) ? value
+                      : have_floats(value)      ? as_floats(value)
+                                                : Json(print_json(value));
+  }
+  return attributes;
+}
+
 VariablePtr described(const Form& form, VariablePtr stored) {
-  if (form.is_stored_form()) return stored;
+  if (form.is_stored_form() && !form.suits_netcdf) return stored;
   auto variable = std::make_shared<Variable>(*stored);
+  if (form.suits_netcdf) variable->attributes = for_netcdf(std::move(variable->attributes));
+  if (form.is_stored_form()) return variable;
   take_form(*variable, *form.shown);
   const size_t rank = variable->grid.rank();
-  if (std::optional<OptionalNames> names = names_of(*variable); names && names->size() < rank) {
-    names->emplace_back(fmt::format("string{}", variable->grid.shape().back()));
+  std::optional<OptionalNames> names = names_of(*variable);
+  if (!names && form.stored->grid.rank() == 0) names.emplace();
+  if (names && names->size() < rank) {
+    names->emplace_back(form.added);
     set_names(*variable, std::move(names));
   }
   // netCDF-C refuses a variable with a fill value of another type.

@@ -1,6 +1,6 @@
 #pragma once
-// A source as it is shown to programs that cannot read all of Zarr, as netCDF-C: -o strings=, -o chunks=, and strings
-// of UTF-32 in new netCDF files.
+// A source as it is shown to programs that cannot read all of Zarr, as netCDF-C: -o view=netcdf, -o strings=,
+// -o chunks=, and strings of UTF-32 in new netCDF files.
 
 #include <cstdint>
 #include <memory>
@@ -20,8 +20,11 @@ enum class StringForm : uint8_t {
 struct Adaptation {
   StringForm strings = StringForm::vlen;
   bool clamps_chunks = false;  // no chunk is longer than the array
+  /// Only what netCDF-C 4.9 reads of Zarr: variables of types that it lacks, or with a dimension of length 0, are left
+  /// out, scalars are arrays of one element, and attributes that are neither a text nor numbers are their JSON text.
+  bool suits_netcdf = false;
 
-  [[nodiscard]] bool is_any() const { return strings != StringForm::vlen || clamps_chunks; }
+  [[nodiscard]] bool is_any() const { return strings != StringForm::vlen || clamps_chunks || suits_netcdf; }
 };
 
 /// The source with its variables in another form. It can only be read. A variable whose form differs from that of the

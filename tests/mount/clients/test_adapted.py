@@ -219,6 +219,72 @@ def test_strings_that_would_make_too_large_chunks(mount, tmp_path):
     assert (m.path / "few/0").read_bytes() == b"a\0bc"
 
 
-def test_options_that_contradict_each_other(tmp_path):
-    done = codecfs("-o", "coherent,strings=fixed", DATA / "zarr/groups", tmp_path, code=1)
+@pytest.mark.parametrize("options", ["coherent,strings=fixed", "coherent,view=netcdf"])
+def test_options_that_contradict_each_other(tmp_path, options):
+    done = codecfs("-o", options, DATA / "zarr/groups", tmp_path, code=1)
     assert "coherent" in done.stderr
+
+
+@pytest.fixture
+def odd(tmp_path):
+    """What netCDF-C crashes at, or refuses a whole store for, beside what it reads."""
+    path = tmp_path / "odd.h5"
+    with h5py.File(path, "w") as file:
+        file["good"] = np.arange(6, dtype="i2").reshape(2, 3)
+        file["scalar"], file["text"] = np.float32(2.5), "word"
+        file["words"] = np.array(WORDS, object)
+        file["half"], file["flags"], file["complex"] = np.zeros(2, "f2"), np.array([True]), np.ones(2, "c8")
+        file["record"] = np.zeros(2, [("a", "i4"), ("b", "f8")])
+        file.create_dataset("none", shape=(0, 3), maxshape=(None, 3), dtype="i4", chunks=(2, 3))
+        file["group/inner"] = np.arange(3.0)
+        file["soft"], file["dangling"], file["group/up"] = h5py.SoftLink("/good"), h5py.SoftLink("/nothing"), h5py.SoftLink("/")
+        attributes = {"text": "t", "numbers": [1.5, 2.5], "first_is_small": [1, 300, 3000000000], "large": np.array([1 << 63, 1], "u8"),
+                      "words": np.array(["a", "b"], object), "nothing": h5py.Empty("f4"), "flags": [True, False], "long": 1 << 40}
+        for name, value in attributes.items():
+            file["good"].attrs[name] = value
+        file.attrs["words"] = np.array(["c", "d"], object)
+    return path
+
+
+def test_view_for_netcdf(mount, odd, plain_home):
+    m = mount(odd, "view=netcdf")
+    text = ncdump(url(m.path))
+    shown, file = data_of(text), {}
+    with h5py.File(odd) as source:
+        for name in ("good", "group/inner"):
+            file[name.split("/")[-1]] = ",".join(f"{number:g}" for number in source[name][()].ravel())
+    assert {name: shown[name] for name in file} == file
+    assert shown["scalar"] == "2.5" and set(shown) == {*file, "scalar", "text", "words"}
+    assert joined(np.array(shown["words"].split(","), "u1").reshape(5, 9)) == WORDS
+    for line in ("good:first_is_small = 1., 300., 3000000000. ;", "good:numbers = 1.5, 2.5 ;", 'good:text = "t" ;', "good:long = 1099511627776LL ;",
+                 'good:words = "[\\"a\\", \\"b\\"]" ;', 'good:large = "[9223372036854775808, 1]" ;'):
+        assert line in text, (line, text)
+    messages = m.messages()
+    for name in ("half", "flags", "complex", "record", "none"):
+        assert f"{name}: is left out of the view for netCDF-C" in messages
+    assert not {"soft", "dangling", "half", "none"} & set(os.listdir(m.path))
+    for change in (lambda: (m.path / "good/.zattrs").write_text("{}"), lambda: (m.path / "new").mkdir()):
+        with pytest.raises(OSError) as caught:
+            change()
+        assert caught.value.errno == errno.EROFS
+
+
+def test_a_newer_netcdf_reads_the_view_for_netcdf(mount, odd, netcdf):
+    script = ("import json, sys, netCDF4; data = netCDF4.Dataset(sys.argv[1]);"
+              "print(json.dumps({name: data[name][:].tolist() for name in sys.argv[2:]}))")
+    for options, path, wanted in (("view=netcdf", odd, {"good": [[0, 1, 2], [3, 4, 5]], "scalar": [2.5], "group/inner": [0, 1, 2]}),
+                                  ("view=netcdf,strings=fixed", netcdf, {"names": WORDS, "t": np.arange(10).reshape(2, 5).tolist()})):
+        read = run(python_of("netCDF4 wheel"), "-c", script, url(mount(path, options).path), *wanted, env={"PYTHONPATH": None})
+        assert json.loads(read.stdout) == wanted
+
+
+@pytest.mark.parametrize("tool", ["ncks", "cdo"])
+def test_nco_and_cdo_read_the_view_for_netcdf(mount, netcdf, tmp_path, plain_home, tool):
+    m = mount(netcdf, "view=netcdf")
+    if tool == "ncks":
+        text = run("ncks", "--cdl", "-v", "t", url(m.path)).stdout
+        assert data_of(text.split("data:")[0] + "data:" + text.split("data:")[1])["t"] == ",".join(map(str, range(10)))
+    else:
+        run("cdo", "-s", "-f", "nc4", "selname,t", url(m.path), tmp_path / "out.nc")
+        with netCDF4.Dataset(tmp_path / "out.nc") as out:
+            assert out["t"][:].tolist() == np.arange(10).reshape(2, 5).tolist()

@@ -102,6 +102,13 @@ TEST(Options, TakesTheFormsForOtherPrograms) {
   EXPECT_EQ(adaptation("chunks=clamped,strings=bytes").strings, StringForm::bytes);
   EXPECT_TRUE(adaptation("chunks=clamped").clamps_chunks);
   EXPECT_FALSE(adaptation("strings=vlen,chunks=stored").is_any());
+  for (const char* list : {"view=netcdf", "chunks=stored,view=netcdf"}) {
+    EXPECT_TRUE(adaptation(list).suits_netcdf && adaptation(list).clamps_chunks) << list;
+    EXPECT_EQ(adaptation(list).strings, StringForm::bytes) << list;
+  }
+  EXPECT_EQ(adaptation("view=netcdf,strings=fixed").strings, StringForm::fixed);
+  EXPECT_FALSE(adaptation("view=netcdf,view=decoded").is_any());
+  EXPECT_EQ(parse({"codecfs", "a", "b", "-o", "view=netcdf"})->options.view, fs::View::decoded);
   EXPECT_FALSE(adaptation("strings=fixed,strings=vlen").is_any());
   EXPECT_TRUE(parse({"codecfs", "a", "b", "-o", "coherent,strings=vlen"}));
 }
