@@ -371,9 +371,9 @@ Result<> run_mount(const Options& options, filters::FilterRules rules, Starter& 
     return daemon;
   }
   if (!options.foreground && options.log_file.empty()) log::to_syslog();
-  log::info("{} ({}) mounted on {}", name, format, mountpoint);
   if (format == "netCDF-4" && !options.adaptation.is_any())
-    log::info("ncdump, NCO, CDO and R read more of it with -o view=netcdf");
+    log::info("{}: ncdump, NCO, CDO and R read most of a mount with -o view=netcdf", name);
+  log::info("{} ({}) mounted on {}", name, format, mountpoint);
   if (const SourceProtections protections = protections_of_sources(); protections.is_whole)
     log::info("{}", protections.text);
 

@@ -59,8 +59,6 @@ def test_to_zarr(new):
 
 def test_to_zarr_again(new):
     """More variables, more steps, and a region."""
-    if new.kind == "nczarr":
-        return  # there, a longer dimension makes all its variables longer: xarray's append_dim would count steps twice
     client(DATASET + """
 data.to_zarr(path)
 xr.Dataset({"u": (("time", "y"), np.full((10, 4), 7))}).to_zarr(path, mode="a")
@@ -70,7 +68,9 @@ xr.Dataset({"t": (("time", "y"), np.full((2, 4), 9, "f4"))}).to_zarr(path, regio
     found = values(new, "t", "u")
     expected = np.concatenate([np.arange(40).reshape(10, 4)] * 2)
     expected[:2] = 9
-    assert found["t"] == expected.tolist() and found["u"] == np.full((10, 4), 7).tolist()
+    # At the unmount, netCDF's unlimited dimension makes all its variables as long.
+    u = np.concatenate([np.full((10, 4), 7), np.zeros((10, 4), int)]) if new.kind == "nczarr" else np.full((10, 4), 7)
+    assert found["t"] == expected.tolist() and found["u"] == u.tolist()
 
 
 def test_groups_and_arrays(new):

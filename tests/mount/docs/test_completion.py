@@ -30,7 +30,7 @@ def bash(line, cwd=None, rest=""):
 @pytest.mark.parametrize("line, offers", [
     ("codecfs -o lo", ["log=", "loglevel="]),
     ("codecfs -o ro,mk", ["ro,mkdir"]),
-    ("codecfs -o view=", ["decoded", "encoded", "decoded3", "encoded3", "npy", "raw"]),
+    ("codecfs -o view=", ["decoded", "encoded", "decoded3", "encoded3", "npy", "raw", "netcdf"]),
     ("codecfs -o ro,view=e", ["encoded", "encoded3"]),
     ("codecfs -o 'ro,view=e", ["ro,view=encoded", "ro,view=encoded3"]),
     ("codecfs -o create=z", ["zarr", "zarr3", "zip"]),
