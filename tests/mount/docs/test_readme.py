@@ -7,9 +7,11 @@ marked `console zarr2` are left out, and blocks that are marked `console zarr3` 
 be there, too; without them the block is left out.
 """
 import os
+import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 from conftest import CODECFS, is_mounted, unmount
@@ -28,8 +30,12 @@ def pattern(output):
     return text.replace(r"\.\.\.", "[^\n]*")
 
 
-def run_page(page, version, python, tmp_path):
-    """`version`: "zarr2" or "zarr3", which the Python has."""
+# An entry in the table of users, which fusermount3 wants.
+ORDINARY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+def run_page(page, version, python, tmp_path, user=()):
+    """`version`: "zarr2" or "zarr3", which the Python has. `user`: a command before each, which makes it one of another user."""
     shutil.copytree(TOP / "tests/data", tmp_path / "tests/data")
     run("ncgen", "-4", "-o", tmp_path / "sample.nc", TOP / "tests/data/sample.cdl")
     tools = tmp_path / ".bin"
@@ -40,6 +46,9 @@ def run_page(page, version, python, tmp_path):
     (tmp_path / "mnt").mkdir()
     environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}:/usr/sbin:/sbin", "HDF5_PLUGIN_PATH": OURS,
                    "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"}
+    if user:
+        environment |= {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
+        run("chown", "-R", "65534:65534", tmp_path)
     try:
         for block in blocks(page):
             kind, *needs = block.kind.split() or [""]
@@ -48,7 +57,7 @@ def run_page(page, version, python, tmp_path):
             if any(run(python, "-c", f"import {module}", code=None).returncode for module in needs[1:]):
                 continue
             for command, output in steps(block.text):
-                done = run("bash", "-c", command, cwd=tmp_path, stderr=subprocess.STDOUT, env=environment, code=None)
+                done = run(*user, "bash", "-c", f"cd {tmp_path}; {command}" if user else command, cwd=tmp_path, stderr=subprocess.STDOUT, env=environment, code=None)
                 place = f"{page}:{block.line}: {command}"
                 if "..." in output:
                     assert output.replace("...", "").strip(), f"{place}: says nothing of what it prints"
@@ -66,6 +75,30 @@ def run_page(page, version, python, tmp_path):
 @pytest.mark.parametrize("page", WITH_EXAMPLES)
 def test_examples(page, tmp_path):
     run_page(page, "zarr2", "/usr/bin/python3", tmp_path)
+
+
+@pytest.fixture(scope="module")
+def ordinary_user():
+    """A command before others that makes them those of an ordinary user, whom this machine may not give /dev/fuse: in a mount namespace
+    where it does."""
+    if os.getuid() != 0:
+        pytest.skip("the tests run as an ordinary user, and so do all examples")
+    device = "mount -t tmpfs none /mnt && mknod -m 666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse && umount -l /mnt"
+    with subprocess.Popen(["unshare", "-m", "sh", "-c", f"{device} && echo ready && exec sleep infinity"], stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout.readline() == b"ready\n", "no rights to make a device"
+            yield ["nsenter", "-m", "-t", str(holder.pid), *ORDINARY]
+        finally:
+            holder.kill()
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES)
+def test_examples_as_an_ordinary_user(page, ordinary_user, request):
+    # Not in pytest's directory, which only its user can search.
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="codecfs-page-"))
+    request.addfinalizer(lambda: shutil.rmtree(folder))
+    folder.chmod(0o755)
+    run_page(page, "zarr2", "/usr/bin/python3", folder, ordinary_user)
 
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES)
