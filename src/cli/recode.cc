@@ -83,11 +83,7 @@ class RecodeCommand final : public Command {
     if (done.reclaimable_bytes > 0)
       print(fmt::format("codecfs compact {} would free {}\n", source_, human_bytes(done.reclaimable_bytes)));
     const auto needing = std::ranges::find_if(done.variables, [](const auto& one) { return !one.plugins.empty(); });
-    if (needing != done.variables.end())
-      print(
-          fmt::format("{} needs a plugin of HDF5 for {} now in other programs (h5py: `import hdf5plugin`; ncdump: "
-                      "HDF5_PLUGIN_PATH)\n",
-                      source_, needing->plugins));
+    if (needing != done.variables.end()) print_plugins(source_, needing->plugins);
     if (!is_refused) return 0;
     const auto is_kept = [](const commands::Recoded& variable) { return variable.refused.has_value(); };
     if (!std::ranges::all_of(done.variables, is_kept)) return kIncomplete;

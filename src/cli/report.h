@@ -17,6 +17,8 @@ inline constexpr int kIncomplete = 3;  // found none, but could not look everywh
 /// Prints what a command has found on stdout. Returns `code`, or kFailed with an error on stderr if stdout cannot be
 /// written.
 int print(std::string_view text, int code = 0);
+/// Prints that `what` in an HDF5 file needs these plugins, which filters::plugins_needed() names.
+int print_plugins(std::string_view what, std::string_view plugins);
 /// Prints an error as one line on stderr. Returns `code`.
 int report(const Error& error, int code);
 

@@ -4,6 +4,8 @@
 
 #include "cli/command.h"
 #include "cli/report.h"
+#include "filters/core/filter_spec.h"
+#include "filters/core/stock_filters.h"
 #include "mount/status.h"
 
 namespace codecfs::cli {
@@ -27,8 +29,11 @@ class SetCommand final : public Command {
 
  private:
   Result<int> work() override {
-    CODECFS_ASSIGN(const std::string now, mount::set_filters(path_, spec_));
-    return print(fmt::format("{}: {}\n", path_, now));
+    CODECFS_ASSIGN(const mount::FiltersSet set, mount::set_filters(path_, spec_));
+    const int printed = print(fmt::format("{}: {}\n", path_, set.now));
+    const auto chain = filters::parse_filter_spec(set.now);
+    const std::string plugins = set.is_hdf5 && chain ? filters::plugins_needed(*chain) : "";
+    return plugins.empty() ? printed : print_plugins(path_, plugins);
   }
 
   std::string path_;

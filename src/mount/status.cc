@@ -153,13 +153,13 @@ std::string quoted(const std::string& text) {
   return "\"" + value + "\"";
 }
 
-/// Fails for what is not in a mount of codecfs: EINVAL.
-Result<> is_in_mount(const std::string& path) {
+/// The mount point above a path. EINVAL for what is not in a mount of codecfs.
+Result<std::string> mount_above(const std::string& path) {
   struct stat status{};
   if (stat(path.c_str(), &status) != 0) return fail_errno(errno, "{}", path);
   const std::string device = fmt::format("{}:{}", major(status.st_dev), minor(status.st_dev));
   for (const MountEntry& entry : mount_table())
-    if (entry.type == "fuse.codecfs" && entry.device == device) return {};
+    if (entry.type == "fuse.codecfs" && entry.device == device) return entry.path;
   return fail(EINVAL, "{}: is not in a mount of codecfs", path);
 }
 
@@ -286,9 +286,9 @@ std::string status_prometheus(const std::vector<MountStatus>& mounts) {
   return text;
 }
 
-Result<std::string> set_filters(const std::string& path, const std::string& spec) {
+Result<FiltersSet> set_filters(const std::string& path, const std::string& spec) {
   constexpr const char* kFilter = "user._Filter";
-  CODECFS_TRY(is_in_mount(path));
+  CODECFS_ASSIGN(const std::string mountpoint, mount_above(path));
   {
     const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     // Not by its name, which the kernel may not look up meanwhile.
@@ -302,9 +302,11 @@ Result<std::string> set_filters(const std::string& path, const std::string& spec
     }
   }
   int ignored = 0;
-  std::string now = attribute(path, kFilter, ignored).value_or(spec);
-  while (now.ends_with('\n')) now.pop_back();
-  return now;
+  FiltersSet set{.now = attribute(path, kFilter, ignored).value_or(spec)};
+  while (set.now.ends_with('\n')) set.now.pop_back();
+  // There are references to chunks of these files alone.
+  set.is_hdf5 = access((mountpoint + "/.codecfs/references.json").c_str(), F_OK) == 0;
+  return set;
 }
 
 }  // namespace codecfs::mount

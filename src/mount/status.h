@@ -36,8 +36,13 @@ Json status_json(const std::vector<MountStatus>& mounts);
 /// In the text format of Prometheus: codecfs_up and codecfs_COUNTER with the labels mountpoint and source.
 std::string status_prometheus(const std::vector<MountStatus>& mounts);
 
+struct FiltersSet {
+  std::string now;       // as user._Filter shows them
+  bool is_hdf5 = false;  // they are those of an HDF5 file
+};
+
 /// Sets the filters of a variable, or of new variables in a group: user._Filter of `path` in a mount. Shows the
-/// progress on a terminal. Returns what the filters are then. The error has the reason that the mount gives.
-Result<std::string> set_filters(const std::string& path, const std::string& spec);
+/// progress on a terminal. The error has the reason that the mount gives.
+Result<FiltersSet> set_filters(const std::string& path, const std::string& spec);
 
 }  // namespace codecfs::mount

@@ -163,7 +163,10 @@ def test_estimates_are_those_of_h5py(tmp_path):
 def test_set_tells_the_reason(tmp_path, mount):
     shutil.copy(DATA / "hdf5/filters_builtin.h5", tmp_path / "a.h5")
     point = mount(tmp_path / "a.h5").path
-    assert codecfs("set", point / "gzip", "shuffle|zstd,3").output.strip().endswith("2,4|32015,3")
+    said = codecfs("set", point / "gzip", "shuffle|zstd,3").output.splitlines()
+    assert said[0].endswith("2,4|32015,3") and "needs a plugin of HDF5 for zstd" in said[1]
+    assert len(codecfs("set", point / "gzip", "shuffle|deflate,3").output.splitlines()) == 1
+    codecfs("set", point / "gzip", "shuffle|zstd,3")
     assert os.getxattr(point / "gzip", "user._Filter") == b"2,4|32015,3"
     assert "no filter of this name" in codecfs("set", point / "gzip", "zsdt,3", code=32).output
     assert "No such file" in codecfs("set", point / "nowhere", "zstd", code=32).output
