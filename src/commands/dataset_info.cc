@@ -183,17 +183,21 @@ Result<DatasetInfo> read_info(Source& source, const std::string& name, const std
   const bool is_hdf5_file = info.source_bytes > 0 && !info.format.starts_with("Zarr");
   const bool opens = is_hdf5_file && path.empty() && named.size() >= kManyVariables;
   Readers readers(source, named, opens ? open_again : OpenAgain{});
-  CODECFS_TRY(in_parallel((named.size() + kVariables - 1) / kVariables, [&](uint64_t number) -> Result<> {
-    const auto first = static_cast<size_t>(number * kVariables);
+  // A source that waits for a network gets as many at a time as it wants.
+  const size_t at_once = source.reads_at_once();
+  const size_t most = at_once == 0 ? kVariables : 1;
+  const auto describe = [&](uint64_t number) -> Result<> {
+    const auto first = static_cast<size_t>(number * most);
     const Readers::Lease reader = readers.take();
-    const std::span batch = reader.objects().subspan(first, std::min(kVariables, named.size() - first));
+    const std::span batch = reader.objects().subspan(first, std::min(most, named.size() - first));
     std::vector<VariableSummary> summaries = reader.source().summaries(batch);
     for (size_t i = 0; i < batch.size(); ++i) {
       CODECFS_ASSIGN(info.nodes[variables[first + i]].variable,
                      make_info(reader.source(), batch[i], std::move(summaries[i]), interrupted));
     }
     return {};
-  }));
+  };
+  CODECFS_TRY(in_parallel((named.size() + most - 1) / most, describe, at_once));
   return info;
 }
 

@@ -39,6 +39,7 @@ Result<> walk(Source& source, const std::string& start_path, const Entry& start,
     std::vector<Entry> entries;
     size_t next = 0;
   };
+  if (has_members(start.kind)) (void)source.expect_tree(start.object);  // an error shows again
   std::vector<Level> levels;
   levels.push_back({"", {start}, 0});
   while (!levels.empty()) {

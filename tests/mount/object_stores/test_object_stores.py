@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 
@@ -494,6 +495,39 @@ def test_files_of_chunks_are_requested_further_ahead_than_they_are_decoded(serve
     gets = [entry["key"] for entry in server.log() if "/a/" in entry["key"]]
     assert sorted(gets) == sorted(f"s.zarr/a/{number}.0" for number in range(80))
     assert seen["max_in_flight"] >= 20
+
+
+@pytest.mark.parametrize("way", ["mount", "info"])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_tree_is_requested_level_by_level(server, remote, tmp_path, zarr_format, way):
+    """Without consolidated metadata: three lists and metadata files of each group and array, many at a time."""
+    group = {"zarr_format": 3, "node_type": "group"}
+    array = {"zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "int32", "fill_value": 0, "codecs": [{"name": "bytes"}],
+             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}}, "chunk_key_encoding": {"name": "default"}}
+    root = zarr.open_group(str(tmp_path / "s.zarr"), mode="w") if zarr_format == 2 else None
+    for name in ("", *(f"g{i}" for i in range(4)), *(f"g{i}/a{j}" for i in range(4) for j in range(15))):
+        is_array = name.count("/") == 1
+        if root is None:
+            (tmp_path / "s.zarr" / name).mkdir()
+            (tmp_path / "s.zarr" / name / "zarr.json").write_text(json.dumps(array if is_array else group))
+        elif is_array:
+            root.zeros(name, shape=4, dtype="i4").attrs["units"] = "m"
+    server.put_tree(BUCKET, tmp_path / "s.zarr", "s.zarr/")
+    server.set(latency=0.05)
+    if way == "mount":
+        there = remote("s.zarr", "ro")
+        server.control(clear_log=True)
+        names = json.loads((there.path / (".zmetadata" if root is not None else "zarr.json")).read_text())
+        assert str(names).count("a14") >= 4
+    else:
+        server.control(clear_log=True)
+        assert codecfs_with(server, "info", f"s3://{BUCKET}/s.zarr").stdout.count("int32") == 60
+    seen, keys = server.summary(), [entry["key"] for entry in server.log()]
+    assert seen["max_in_flight"] >= 20
+    assert seen["operations"]["ListObjectsV2"] <= 6 + (60 if way == "info" else 0)
+    assert not [key for key in keys if key.endswith((".nczvar", ".nczarray"))]
+    described = [key for key in keys if re.search(r"/a\d+/(zarr.json|\.z\w+)$", key)]
+    assert sorted(described) == sorted(set(described)) and len(described) == (60 if zarr_format == 3 else 180)
 
 
 # Each comes before those that precede it here.

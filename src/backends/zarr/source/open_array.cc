@@ -86,8 +86,14 @@ Result<std::shared_ptr<OpenArray>> load_zarr2(const Store& store, const std::str
   if (!zarray) return fail(ENOENT, "{}: no longer has a .zarray", key);
   texts.zarray = std::move(*zarray);
   CODECFS_ASSIGN(texts.zattrs, read_text(store, key, kAttributesFile));
-  CODECFS_ASSIGN(texts.nczvar, read_text(store, key, ".nczvar"));
-  if (!texts.nczvar) {
+  // Of NCZarr 4.8.0, which makes a .nczgroup in each group.
+  const size_t slash = key.rfind('/');
+  CODECFS_ASSIGN(const auto nczgroup, read_text(store, slash == key.npos ? "" : key.substr(0, slash), ".nczgroup"));
+  const bool is_nczarr = nczgroup || key.empty();
+  if (is_nczarr) {
+    CODECFS_ASSIGN(texts.nczvar, read_text(store, key, ".nczvar"));
+  }
+  if (is_nczarr && !texts.nczvar) {
     CODECFS_ASSIGN(texts.nczvar, read_text(store, key, ".nczarray"));
   }
   if (texts.nczvar) {

@@ -331,7 +331,11 @@ class ZarrSource final : public Source {
     }
     CODECFS_ASSIGN(const auto text, store_.hierarchy().read_text(join_key(object.key, zarr::kAttributesFile)));
     if (!text) return std::vector<Attribute>();
-    CODECFS_ASSIGN(const auto nczattr, store_.hierarchy().read_text(join_key(object.key, ".nczattr")));
+    CODECFS_ASSIGN(const auto nczgroup, store_.hierarchy().read_text(join_key(object.key, ".nczgroup")));
+    std::optional<std::string> nczattr;
+    if (nczgroup) {
+      CODECFS_ASSIGN(nczattr, store_.hierarchy().read_text(join_key(object.key, ".nczattr")));
+    }
     auto attributes = zarr::parse_attributes(*text, nczattr);
     if (!attributes) return zarr::in_file(object.key, attributes.error());
     return attributes;

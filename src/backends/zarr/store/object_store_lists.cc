@@ -270,7 +270,7 @@ Result<> ObjectStore::members_into(Members& members, const std::string& group, u
   });
 }
 
-/// The files that tell what each member of a group is.
+/// The files that describe each member of a group, or a part of it.
 std::vector<std::string> ObjectStore::metadata_of(const std::string& group, const Members& members) const {
   std::vector<std::string> keys;
   for (const std::string& name : members.names) {
@@ -280,6 +280,7 @@ std::vector<std::string> ObjectStore::metadata_of(const std::string& group, cons
     } else {
       keys.push_back(join_key(member, kArrayFile));
       keys.push_back(join_key(member, kGroupFile));
+      keys.push_back(join_key(member, kAttributesFile));
     }
   }
   return keys;
@@ -303,6 +304,7 @@ void ObjectStore::expect_tree(const std::string& group) const try {
     if (!listed || found > kMaxExpectedMembers || Clock::now() > deadline) return;
     std::vector<std::string> keys;
     for (size_t i = 0; i < level.size(); ++i) {
+      if (!texts_.is_v3()) keys.push_back(join_key(level[i], ".nczgroup"));
       const std::vector<std::string> more = metadata_of(level[i], *members[i]);
       keys.insert(keys.end(), more.begin(), more.end());
     }
