@@ -298,7 +298,10 @@ for group in ("", "g/h"):
                                    {"t": np.arange(40).reshape(10, 4).tolist(), "scalar": scalar, "time": list(range(10))}.items()}
     if new.kind == "hdf5":
         header = run("ncdump", "-h", new.source).stdout
-        assert "float t(time, y)" in header and "phony" not in header and "non_coord" not in header, header
+        assert header.count("float t(time, y)") == 2 and "phony" not in header and "non_coord" not in header, header
+        with h5py.File(new.source) as file:
+            assert [dim[0].name for dim in file["g/h/t"].dims] == ["/g/h/time", "/g/h/y"]
+            assert [dim[0].name for dim in file["t"].dims] == ["/time", "/y"]
 
 
 def test_directories_of_dimensions_survive_a_kill(mount, tmp_path):

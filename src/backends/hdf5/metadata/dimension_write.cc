@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 #include "backends/hdf5/library/hdf5_version.h"
 #include "backends/hdf5/library/library_lock.h"
@@ -42,6 +43,18 @@ bool has_groups_alone(hid_t file, uint64_t address, int depth) {
            return link.info.type == H5L_TYPE_HARD && object_info_by_name(group.get(), link.name.c_str(), info) &&
                   info.type == H5O_TYPE_GROUP && has_groups_alone(file, info.address, depth + 1);
          });
+}
+
+// The addresses of a group and of all below it; links to them from elsewhere do not count.
+void note_below(hid_t file, uint64_t address, std::unordered_set<uint64_t>& below, int depth) {
+  constexpr int kMaxDepth = 1000;
+  if (depth > kMaxDepth || !below.insert(address).second) return;
+  const Handle object(open_object(file, address));
+  if (!object || H5Iget_type(object.get()) != H5I_GROUP) return;
+  const Result<std::vector<Link>> links = links_of(object.get());
+  if (!links) return;
+  for (const Link& link : *links)
+    if (link.info.type == H5L_TYPE_HARD) note_below(file, link.info.address, below, depth + 1);
 }
 
 }  // namespace
@@ -272,7 +285,8 @@ Result<> DimensionWriter::make_scale(const Plan& plan, hid_t group, hid_t datase
     ObjectInfo info;
     if (!object_info(dataset, info)) return fail_library(EIO, "the dimension \"{}\"", plan.name);
     dimensions_.note_scale(plan.group, info.address, link);
-    return number_next(dataset);
+    CODECFS_TRY(number_next(dataset));
+    return take_over_users(plan, dataset);
   }
   dimensions_.forget();
   CODECFS_TRY(remove_attribute(dataset, kDimensionNumber));
@@ -282,6 +296,31 @@ Result<> DimensionWriter::make_scale(const Plan& plan, hid_t group, hid_t datase
     return fail_library(EIO, "removing the dimension \"{}\"", plan.name);
   CODECFS_TRY(move_link(group, link, plan.name));
   link = plan.name;
+  return {};
+}
+
+// Programs that know dimensions by name take this coordinate for those of the variables here that were written first,
+// and got the dimension of this name and length of a group above.
+Result<> DimensionWriter::take_over_users(const Plan& plan, hid_t dataset) {
+  CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset));
+  std::unordered_set<uint64_t> here;  // addresses of what is in the group
+  for (ObjectId at = plan.group; at != ObjectTree::kRoot;) {
+    at = tree_.parent(at);
+    CODECFS_ASSIGN(const Handle group, tree_.open_group(at));
+    CODECFS_ASSIGN(const auto above, scale_in(group.get(), plan.name));
+    if (!above || above->extent.length != extents[0].length) continue;
+    const std::vector<ScaleUser> users = listed_scale_users(above->dataset.get());
+    if (here.empty() && !users.empty()) note_below(file_, tree_.address(plan.group), here, 0);
+    for (const ScaleUser& user : users) {
+      if (!here.contains(user.dataset) || !is_scale_user(file_, user, above->address)) continue;
+      const Handle moved(open_object(file_, user.dataset));
+      const auto dimension = static_cast<unsigned>(user.dimension);
+      if (!moved) return fail_library(EIO, "a variable with the dimension \"{}\"", plan.name);
+      CODECFS_TRY(detach(moved.get(), dimension, {&above->address, 1}));
+      if (H5DSattach_scale(moved.get(), dataset, dimension) < 0)
+        return fail_library(EIO, "attaching the dimension \"{}\"", plan.name);
+    }
+  }
   return {};
 }
 

@@ -91,6 +91,7 @@ class DimensionWriter {
   Result<> number_next(hid_t scale);
   Result<Handle> make_dimension(hid_t group, const std::string& name, const Extent& extent) const;
   Result<> make_scale(const Plan& plan, hid_t group, hid_t dataset, std::string& link);
+  Result<> take_over_users(const Plan& plan, hid_t dataset);
   Result<> attach_scale(const Plan& plan, size_t d, hid_t group, hid_t dataset, std::string& link);
   Result<Handle> new_dimension(const Plan& plan, const Plan::Dimension& wanted, hid_t group, std::string& link);
   Result<> detach(hid_t dataset, unsigned dimension, std::span<const uint64_t> scales) const;

@@ -112,6 +112,21 @@ TEST_F(Hdf5Dimensions, AGroupWithoutVariablesLeavesItsNameToADimension) {
   expect_lines(ncdump(), {"float v(y, x) ;", "int x(x) ;", "group: z {"});
 }
 
+TEST_F(Hdf5Dimensions, ACoordinateIsThatOfTheVariablesOfItsGroup) {
+  CODECFS_NEEDS(have_ncdump());
+  EXPECT_GOOD(make("x", with_dimensions(described("\"<i4\"", {4}, {2}), {"x"})));
+  EXPECT_GOOD(make("v", with_dimensions(described("\"<f4\"", {4}, {4}), {"x"})));
+  for (const char* group : {"g", "g/h"}) EXPECT_GOOD(make_group(group));
+  EXPECT_GOOD(make("g/v", with_dimensions(described("\"<f4\"", {4, 4}, {4, 4}), {"x", "x"})));
+  EXPECT_GOOD(make("g/h/v", with_dimensions(described("\"<f4\"", {4}, {4}), {"x"})));
+  expect_lines(ncdump(), {"float v(x, x) ;", "float v(x) ;"});
+  EXPECT_GOOD(make("g/x", with_dimensions(described("\"<i4\"", {4}, {2}), {"x"})));
+  EXPECT_EQ(dimensions("g/v"), (Names{"x", "x"}));
+  EXPECT_EQ(dimensions("v"), Names{"x"});
+  const std::string text = ncdump();
+  EXPECT_EQ(text.find("(/"), std::string::npos) << "ncdump prints paths of dimensions that another one hides\n" << text;
+}
+
 TEST_F(Hdf5Dimensions, RemovedCoordinatesLeaveTheirDimension) {
   CODECFS_NEEDS(have_ncdump());
   EXPECT_GOOD(make("x", with_dimensions(described("\"<f4\"", {4}, {4}), {"x"})));
