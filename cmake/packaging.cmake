@@ -27,6 +27,7 @@ endforeach()
 
 install(FILES completions/codecfs.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
         RENAME codecfs COMPONENT codecfs)
+install(FILES completions/codecfs.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT codecfs)
 # zsh looks there for what is installed by hand; Debian has a directory for packages.
 install(FILES completions/_codecfs DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT by_hand)
 install(FILES completions/_codecfs DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
@@ -115,5 +116,6 @@ endif()
 set(CPACK_RPM_CODECFS_PACKAGE_REQUIRES fuse3)
 # Directories of the system.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /sbin /usr/share/man /usr/share/man/man1 /usr/share/man/man7 /usr/share/man/man8
-  /usr/share/bash-completion /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions /usr/share/metainfo)
+  /usr/share/bash-completion /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions
+  /usr/share/fish /usr/share/fish/vendor_completions.d /usr/share/metainfo)
 include(CPack)

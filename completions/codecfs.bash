@@ -78,14 +78,125 @@ _codecfs_options() {
   for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=$kept${COMPREPLY[i]}; done
 }
 
+# The mount points of codecfs.
+_codecfs_mounts() {
+  local point type others
+  while read -r _ point type others; do
+    [[ $type == fuse.codecfs ]] && printf '%b\n' "${point//\\/\\0}"
+  done </proc/self/mounts 2>/dev/null
+}
+
+# The words of the line $1 in _codecfs_line, without their quotes; nothing is expanded but ~/ at a beginning.
+_codecfs_split() {
+  local line=$1 word= quote= has= i c
+  _codecfs_line=()
+  for ((i = 0; i < ${#line}; i++)); do
+    c=${line:i:1}
+    if [[ $quote ]]; then
+      if [[ $c == "$quote" ]]; then
+        quote=
+      elif [[ $c == \\ && $quote == '"' && ${line:i+1:1} == [\"\\\$\`] ]]; then
+        ((++i))
+        word+=${line:i:1}
+      else
+        word+=$c
+      fi
+    elif [[ $c == [\"\'] ]]; then
+      quote=$c has=yes
+    elif [[ $c == \\ ]]; then
+      ((++i))
+      word+=${line:i:1} has=yes
+    elif [[ $c == [[:space:]] ]]; then
+      [[ $has || $word ]] && _codecfs_line+=("$word")
+      word= has=
+    elif [[ $c == '~' && -z $word$has && ${line:i+1:1} == / ]]; then
+      word=$HOME has=yes
+    else
+      word+=$c
+    fi
+  done
+  [[ $has || $word ]] && _codecfs_line+=("$word")
+}
+
+# The source in the line $1: its first word that names a file or directory, and is no option, or the value of one.
+_codecfs_source() {
+  _codecfs_split "$1"
+  local word before=
+  for word in "${_codecfs_line[@]:1}"; do
+    case $before in
+      -o | -O | --options | -F | --filter | --html | --format | --libver | --skip | --output | --url | --check | --parameters) ;;
+      *) [[ $word != -* && -e $word ]] && printf '%s' "$word" && return ;;
+    esac
+    before=$word
+  done
+  return 1
+}
+
+# The variables of the source in the line $2, each with a leading slash, and with the groups for $3. Of files and directories
+# only: a URL is never opened. What takes more than two seconds is not offered. $1: codecfs, as it was typed.
+_codecfs_variables() {
+  local program=${1/#\~\//$HOME/} source groups=$3 line list=
+  local escaped='\\([^u]|u(00[0189]|007f|d[89a-f]|20[026]))'
+  source=$(_codecfs_source "$2") || return
+  [[ $source == -* ]] && source=./$source
+  command -v timeout >/dev/null || return
+  # "groups" is before "variables". Names with control characters, quotes and backslashes are left out.
+  timeout 2 "$program" info --json -O plugins=off "$source" </dev/null 2>/dev/null | while IFS= read -r line; do
+    case $line in
+      '  "groups":'*) list=$groups ;;
+      '  "variables":'*) list=yes ;;
+      '      "path": "/"'*) ;;
+      '      "path": "'*)
+        line=${line#*'": "'}
+        line=${line%,}
+        [[ -z $list || $line =~ $escaped ]] || printf '%b\n' "${line%'"'}"
+        ;;
+    esac
+  done
+}
+
+# The names of the variables that $1 begins, as a shell reads them: with a slash where one was typed. $2: the quote that was
+# typed. The others as for _codecfs_variables.
+_codecfs_offer_variables() {
+  local typed=$1 quoted=$2 name
+  while IFS= read -r name; do
+    [[ $typed == /* ]] || name=${name#/}
+    # A name of a file must not become a command. Within quotes, only names that mean themselves are offered.
+    case $quoted in
+      "'") [[ $name == *\'* ]] && continue ;;
+      '"') [[ $name == *[\$\`\"\\!]* ]] && continue ;;
+      *) printf -v name %q "$name" ;;
+    esac
+    [[ $name == "$typed"* ]] && COMPREPLY+=("$name")
+  done < <(_codecfs_variables "$3" "$4" "$5")
+  [[ $quoted ]] || _codecfs_trim "$typed"
+}
+
+# The number of the word at the end of $1 behind the command, without options and their values: 1 for the source.
+_codecfs_place() {
+  _codecfs_split "$1"
+  local word before= place=1
+  for word in "${_codecfs_line[@]:2}"; do
+    case $before in
+      -o | -O | --options | -F | --filter | --html | --format | --libver | --skip | --output | --url | --check | --parameters) ;;
+      *) [[ $word == -* ]] || ((++place)) ;;
+    esac
+    before=$word
+  done
+  return "$place"
+}
+
 _codecfs() {
   # The word as it was typed, whatever readline has split it at (':', '=').
-  local line=${COMP_LINE:0:COMP_POINT}
+  local line=${COMP_LINE:0:COMP_POINT} program=$1 rest=
   local typed=${line##*[[:space:]]} before=${line%"${line##*[[:space:]]}"} i
   before=${before%"${before##*[![:space:]]}"}
   before=${before##*[[:space:]]}
   local quoted=
-  [[ $typed == [\'\"]* ]] && quoted=yes typed=${typed:1}
+  [[ $typed == [\'\"]* ]] && quoted=${typed:0:1} typed=${typed:1}
+  # All words, with an empty one at the cursor.
+  [[ ${COMP_LINE:COMP_POINT} == *[[:space:]]* ]] && rest=" ${COMP_LINE:COMP_POINT}" && rest=${rest#*[[:space:]]*[[:space:]]}
+  local others="${line%"${line##*[[:space:]]}"} '' $rest" place
   COMPREPLY=()
   compopt +o nospace 2>/dev/null
   # The command, which is the first word.
@@ -114,8 +225,21 @@ _codecfs() {
         _codecfs_part "$typed" ',|' "$_codecfs_filters"
       else
         _codecfs_part "$typed" ',' "none *,"
+        # In a rule, "&" stands between names, and a name in a group begins with a slash.
+        local name kept=
+        [[ $typed == *\&* ]] && kept=${typed%"${typed##*&}"}
+        while IFS= read -r name; do
+          [[ $name == *[^[:alnum:]_./:@%+-]* ]] && continue  # with a meaning in rules, or to the shell
+          [[ ${name#/} == */* || ${typed##*&} == /* ]] || name=${name#/}
+          [[ $name == "${typed##*&}"* ]] && COMPREPLY+=("$kept$name,")
+        done < <(_codecfs_variables "$program" "$others" "")
+        [[ $quoted ]] || _codecfs_trim "$typed"
       fi
       compopt -o nospace 2>/dev/null
+      return
+      ;;
+    --skip)
+      [[ $command == convert ]] && _codecfs_offer_variables "$typed" "$quoted" "$program" "$others" yes
       return
       ;;
   esac
@@ -123,7 +247,28 @@ _codecfs() {
     _codecfs_part "$typed" ' ' "$(_codecfs_words_of "$command")"
     return
   fi
+  _codecfs_place "${line%"${line##*[[:space:]]}"}"
+  place=$?
+  if [[ $command == info && $place == 2 ]]; then
+    _codecfs_offer_variables "$typed" "$quoted" "$program" "$others" yes
+    return
+  fi
+  if [[ $command == set && $place == 2 ]]; then
+    _codecfs_part "$typed" '|' "$_codecfs_filters"
+    compopt -o nospace 2>/dev/null
+    return
+  fi
   compopt -o filenames 2>/dev/null
+  case $command in
+    status | set | unmount | -u | --unmount)
+      while IFS= read -r i; do [[ $i == "$typed"* ]] && COMPREPLY+=("$i"); done < <(_codecfs_mounts)
+      # Mount points are absolute; other paths to them are those of directories.
+      [[ $typed ]] && while IFS= read -r i; do
+        [[ " ${COMPREPLY[*]} " == *" $i "* ]] || COMPREPLY+=("$i")
+      done < <(compgen -d -- "$typed")
+      return
+      ;;
+  esac
   while IFS= read -r i; do COMPREPLY+=("$i"); done < <(compgen -f -- "$typed")
   [[ $first == "$typed" ]] && while IFS= read -r i; do COMPREPLY+=("$i"); done < <(compgen -W "$_codecfs_commands" -- "$typed")
 }

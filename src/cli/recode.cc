@@ -6,6 +6,7 @@
 
 #include "backends/open/source_opener.h"
 #include "base/human.h"
+#include "base/log.h"
 #include "base/terminal_text.h"
 #include "cli/command.h"
 #include "cli/dataset_options.h"
@@ -96,6 +97,10 @@ class RecodeCommand final : public Command {
     std::vector<std::string> specs = commands::usual_specs();
     for (const std::string& rule : options_.rule_texts())
       if (const size_t comma = rule.find(','); comma != rule.npos) specs.push_back(rule.substr(comma + 1));
+    for (const std::string& name : options_.rules().names())
+      if (const Result<Entry> found = commands::find_named(*source, name); !found)
+        log::warning("filter rule for {}: {}", name, found.error().reason);
+    bool is_any = false;
     CODECFS_TRY(commands::walk(
         *source,
         [&](const std::string& path, const Entry& entry) -> Result<> {
@@ -103,6 +108,7 @@ class RecodeCommand final : public Command {
           if (!options_.rules().empty() && !options_.rules().resolve("/" + path)) return {};
           CODECFS_ASSIGN(const VariablePtr facts, source->facts(entry.object));
           if (facts->grid.rank() == 0) return {};
+          is_any = true;
           const auto measured = commands::estimate({*source, entry.object, facts}, "/" + path, specs);
           if (!measured && measured.error().code == ECANCELED) return std::unexpected(measured.error());
           const std::string text = measured ? commands::estimate_text(*measured)
@@ -111,6 +117,8 @@ class RecodeCommand final : public Command {
           return {};
         },
         [](const std::string&, const Error& error) -> Result<> { return std::unexpected(error); }));
+    if (!is_any && !options_.rule_texts().empty())
+      return fail(EINVAL, "no rule names a variable with chunks in this source");
     return 0;
   }
 

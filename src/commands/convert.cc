@@ -19,6 +19,7 @@
 #include "backends/api/source_copy.h"
 #include "backends/open/source_opener.h"
 #include "base/ascii.h"
+#include "base/closest_name.h"
 #include "base/file_io.h"
 #include "base/progress_reporter.h"
 #include "commands/changed_variables.h"
@@ -164,7 +165,11 @@ Result<> check_skips(std::vector<std::string>& skip, const DatasetInfo& info, bo
       is_attribute = is_object(object);
       if (is_attribute) skipped.replace(0, at, object);
     }
-    if (!is_attribute) return fail(EINVAL, "--skip {}: not in {}", path, info.source);
+    if (is_attribute) continue;
+    std::vector<std::string> paths;
+    for (const InfoNode& node : info.nodes) paths.push_back("/" + node.path);
+    return fail(EINVAL, "--skip {}: not in {}{}", path, info.source,
+                did_you_mean(path, std::vector<std::string_view>(paths.begin(), paths.end())));
   }
   return {};
 }

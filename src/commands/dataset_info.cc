@@ -22,20 +22,12 @@ constexpr size_t kVariables = 256;  // in one call
 // With so many, another process saves more time than its start takes.
 constexpr size_t kManyVariables = 2'000;
 
-std::string name_of(const FilterStage& stage) {
-  if (const filters::FilterPtr filter = filters::find_for(stage)) return filter->name;
-  for (const char* key : {"id", "name"})
-    if (const Json& codec = stage.codec; codec.is_object() && codec.contains(key) && codec[key].is_string())
-      return codec[key].get<std::string>();
-  return stage.name.empty() ? std::to_string(stage.id) : stage.name;
-}
-
 void find_missing(const Variable& facts, VariableInfo& info) {
   for (const FilterStage& stage : facts.filters) {
     if (filters::find_for(stage)) continue;
     const std::string where = filters::where_to_get(stage.id);
     info.missing.push_back(
-        {EIO, fmt::format("the filter {} is not installed{}{}", name_of(stage), where.empty() ? "" : "; ", where)});
+        {EIO, fmt::format("the filter {} is not installed{}{}", filter_name(stage), where.empty() ? "" : "; ", where)});
   }
 }
 
@@ -103,10 +95,18 @@ std::string one_line(std::string_view text) {
 
 }  // namespace
 
+std::string filter_name(const FilterStage& stage) {
+  if (const filters::FilterPtr filter = filters::find_for(stage)) return filter->name;
+  for (const char* key : {"id", "name"})
+    if (const Json& codec = stage.codec; codec.is_object() && codec.contains(key) && codec[key].is_string())
+      return codec[key].get<std::string>();
+  return stage.name.empty() ? std::to_string(stage.id) : stage.name;
+}
+
 std::string filters_text(const std::vector<FilterStage>& filters) {
   std::string text;
   for (const FilterStage& stage : filters) {
-    text += (text.empty() ? "" : "|") + name_of(stage);
+    text += (text.empty() ? "" : "|") + filter_name(stage);
     for (const uint32_t parameter : stage.parameters) text += fmt::format(",{}", parameter);
   }
   return text.empty() ? "none" : text;

@@ -53,6 +53,8 @@ Result<DatasetInfo> read_info(Source& source, const std::string& name, const std
 /// As read_info(), of one variable, and not ended by an interruption.
 Result<VariableInfo> read_variable(Source& source, ObjectId variable);
 
+/// The name of a filter, also where it is not installed.
+std::string filter_name(const FilterStage& stage);
 /// The pipeline for people: "shuffle,4|zstd,3"; "none".
 std::string filters_text(const std::vector<FilterStage>& filters);
 /// The type for people: "float32", "{x: int8, y: float64[3]}".

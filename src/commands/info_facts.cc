@@ -10,6 +10,7 @@
 #include "base/human.h"
 #include "filters/core/codec_json.h"
 #include "filters/core/filter.h"
+#include "filters/core/parameter_names.h"
 #include "model/json.h"
 
 namespace codecfs::commands {
@@ -43,6 +44,14 @@ std::string storage_text(const Variable& facts) {
   std::string text = list_text(facts.grid.chunks());
   if (facts.shards) text += fmt::format(" in shards of {}", list_text(facts.shards->grid.chunks()));
   return text;
+}
+
+std::vector<std::string> parameter_lines(const std::vector<FilterStage>& filters) {
+  std::vector<std::string> lines;
+  for (const FilterStage& stage : filters)
+    if (const auto named = filters::name_parameters(stage); !named.empty())
+      lines.push_back(fmt::format("{}: {}", filter_name(stage), filters::parameters_text(named)));
+  return lines;
 }
 
 Totals totals_of(const DatasetInfo& info) {

@@ -18,6 +18,9 @@ uint64_t decoded_of_stored(const VariableInfo& info);
 /// "1 × 9 × 18", "contiguous".
 std::string storage_text(const Variable& facts);
 
+/// For each filter of which the parameters are known, "blosc: compressor lz4, level 5".
+std::vector<std::string> parameter_lines(const std::vector<FilterStage>& filters);
+
 struct Totals {
   uint64_t groups = 0;
   uint64_t variables = 0;

@@ -6,10 +6,26 @@
 #include "commands/info_facts.h"
 #include "commands/info_listing.h"
 #include "filters/core/codec_json.h"
+#include "filters/core/parameter_names.h"
 #include "model/json.h"
 
 namespace codecfs::commands {
 namespace {
+
+/// [{"id": 32001, "name": "blosc", "parameters": [2, ...], "meaning": {"compressor": "lz4", ...}}].
+Json filters_json(const std::vector<FilterStage>& filters) {
+  Json json = Json::array();
+  for (const FilterStage& stage : filters) {
+    Json filter = Json::object();
+    if (stage.id != 0) filter["id"] = stage.id;
+    filter["name"] = filter_name(stage);
+    if (stage.id != 0) filter["parameters"] = stage.parameters;
+    if (const auto named = filters::name_parameters(stage); !named.empty())
+      filter["meaning"] = filters::parameters_json(named);
+    json.push_back(std::move(filter));
+  }
+  return json;
+}
 
 Json left_out_json(const NodeDetails& details) {
   Json json = Json::object();
@@ -76,6 +92,7 @@ Json info_json(const DatasetInfo& info, std::span<const std::optional<FirstValue
         variable["filter"] = spec->empty() ? "none" : *spec;
       if (std::string stored = filters::print_stored_spec(facts.filters); !stored.empty())
         variable["filter_stored"] = std::move(stored);
+      variable["filters"] = filters_json(facts.filters);
       variable["codecs"] = filters::print_codecs(facts.filters);
       variable["stored_chunks"] = found.stored_chunks;
       variable["all_chunks"] = facts.grid.count();

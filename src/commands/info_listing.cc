@@ -83,6 +83,8 @@ std::string variable_text(const InfoNode& node, const Variable& described, size_
   add("filters", filters_text(described.filters));
   if (const Result<std::string> spec = filters::print_filter_spec(described.filters); spec && !spec->empty())
     add("as a spec", *spec);
+  const std::vector<std::string> lines = parameter_lines(described.filters);
+  for (size_t i = 0; i < lines.size(); ++i) add(i == 0 ? "in words" : "", lines[i]);
   add("flags", flags_text(described.filters));
   if (!described.filters.empty()) add("as codecs", print_json(filters::print_codecs(described.filters)));
   if (!described.fill_value.is_null()) add("fill value", print_json(described.fill_value));

@@ -16,6 +16,8 @@
 #include <sstream>
 #include <utility>
 
+#include "base/closest_name.h"
+#include "base/directory_stream.h"
 #include "base/human.h"
 #include "base/mount_table.h"
 #include "base/terminal_text.h"
@@ -153,13 +155,39 @@ std::string quoted(const std::string& text) {
   return "\"" + value + "\"";
 }
 
+/// The mount point of the filesystem with this number; empty if it is none of codecfs.
+std::string mount_point_of(dev_t number) {
+  const std::string device = fmt::format("{}:{}", major(number), minor(number));
+  for (const MountEntry& entry : mount_table())
+    if (entry.type == "fuse.codecfs" && entry.device == device) return entry.path;
+  return {};
+}
+
+/// For a path that does not exist: the variable or group beside it that it may stand for, as did_you_mean().
+std::string hint_for(std::string path) {
+  constexpr size_t kMaxNames = 10'000;  // a directory of chunks may have millions
+  while (path.ends_with('/')) path.pop_back();
+  const size_t slash = path.rfind('/');
+  const std::string parent = slash == path.npos ? "." : path.substr(0, slash + 1);
+  struct stat status{};
+  if (stat(parent.c_str(), &status) != 0 || mount_point_of(status.st_dev).empty()) return {};
+  const DirectoryStream directory(opendir(parent.c_str()));
+  std::vector<std::string> names;
+  while (const dirent* const entry = directory && names.size() < kMaxNames ? readdir(directory.get()) : nullptr)
+    if (entry->d_type == DT_DIR && entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  return did_you_mean(std::string_view(path).substr(slash + 1),
+                      std::vector<std::string_view>(names.begin(), names.end()));
+}
+
 /// The mount point above a path. EINVAL for what is not in a mount of codecfs.
 Result<std::string> mount_above(const std::string& path) {
   struct stat status{};
-  if (stat(path.c_str(), &status) != 0) return fail_errno(errno, "{}", path);
-  const std::string device = fmt::format("{}:{}", major(status.st_dev), minor(status.st_dev));
-  for (const MountEntry& entry : mount_table())
-    if (entry.type == "fuse.codecfs" && entry.device == device) return entry.path;
+  if (stat(path.c_str(), &status) != 0) {
+    auto failure = fail_errno(errno, "{}", path);
+    if (failure.error().code == ENOENT) failure.error().reason += hint_for(path);
+    return failure;
+  }
+  if (std::string point = mount_point_of(status.st_dev); !point.empty()) return point;
   return fail(EINVAL, "{}: is not in a mount of codecfs", path);
 }
 

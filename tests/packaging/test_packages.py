@@ -60,6 +60,7 @@ def test_codecfs_has_what_belongs_to_it(unpacked):
                  "/usr/share/man/man8/umount.fuse.codecfs.8.gz", "/usr/share/man/man7/codecfs-filters.7.gz",
                  *(f"/usr/share/man/man1/{page.name}.gz" for page in (pathlib.Path(__file__).parents[2] / "docs/man").glob("codecfs-*.1")),
                  "/usr/share/bash-completion/completions/codecfs", "/usr/share/zsh/vendor-completions/_codecfs",
+                 "/usr/share/fish/vendor_completions.d/codecfs.fish",
                  "/usr/share/doc/codecfs/copyright", "/usr/share/doc/codecfs/changelog.gz",
                  "/usr/share/doc/codecfs/examples/fstab", "/usr/share/lintian/overrides/codecfs",
                  "/usr/share/metainfo/invalid.codecfs.codecfs.metainfo.xml"):

@@ -143,7 +143,8 @@ def test_what_it_installs_stays_in_its_prefix_and_works(manager, tmp_path):
     assert outside == []
     names = {str(path.relative_to(place)) for path in place.rglob("*")}
     assert names >= {"bin/codecfs", "sbin/mount.codecfs", "sbin/umount.fuse.codecfs", "share/man/man8/codecfs.8.gz",
-                     "lib/hdf5/plugin/libcodecfs_zstd.so", "share/bash-completion/completions/codecfs"}
+                     "lib/hdf5/plugin/libcodecfs_zstd.so", "share/bash-completion/completions/codecfs",
+                     "share/zsh/site-functions/_codecfs", "share/fish/vendor_completions.d/codecfs.fish"}
     assert os.readlink(place / "sbin/mount.codecfs") == "../bin/codecfs" and (place / "sbin/mount.codecfs").exists()
     assert f"CODECFS_PLUGIN_DIR:INTERNAL={prefix}/lib/hdf5/plugin\n" in (tmp_path / "tree/CMakeCache.txt").read_text()
     can_mount = ["--mount"] if os.access("/dev/fuse", os.W_OK) and shutil.which("fusermount3") else []

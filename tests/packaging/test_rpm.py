@@ -14,10 +14,12 @@ def test_what_is_in_it():
     names = set(run("rpm", "-qpl", PACKAGES[-1]).stdout.splitlines())
     for name in ("/usr/bin/codecfs", "/sbin/mount.codecfs", "/usr/share/man/man8/codecfs.8.gz", "/usr/share/doc/codecfs/README.md",
                  "/usr/share/doc/codecfs/licenses/libfuse3", "/usr/share/doc/codecfs/licenses/curl",
-                 "/usr/share/bash-completion/completions/codecfs", "/usr/share/zsh/site-functions/_codecfs"):
+                 "/usr/share/bash-completion/completions/codecfs", "/usr/share/zsh/site-functions/_codecfs",
+                 "/usr/share/fish/vendor_completions.d/codecfs.fish"):
         assert name in names, name
     assert not [name for name in names if not name.startswith(("/usr/", "/sbin/"))]
-    assert not {"/usr", "/usr/bin", "/sbin", "/usr/share", "/usr/share/doc", "/usr/share/man", "/usr/share/man/man1"} & names
+    assert not {"/usr", "/usr/bin", "/sbin", "/usr/share", "/usr/share/doc", "/usr/share/man", "/usr/share/man/man1",
+                "/usr/share/fish", "/usr/share/fish/vendor_completions.d"} & names
 
 
 def test_it_needs_fuse3_and_an_old_glibc():

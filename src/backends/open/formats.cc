@@ -32,7 +32,10 @@ constexpr NewSource kNewFiles[] = {
      }}};
 
 constexpr Format kHdf5 = {
-    .recognises = [](const Look& look) { return !look.is_directory && looks_like_hdf5(look.fd, look.within); },
+    .recognises =
+        [](const Look& look) {
+          return !look.is_directory && looks_like_hdf5(look.fd, look.within) && !is_tar(look.fd);
+        },
     .open = [](const SourceOpener& opener, const std::string& path, bool may_write) -> SourceResult {
       const Hdf5Options& options = opener.state().options.hdf5;
       if (!options.isolated) return open_hdf5(path, may_write, real_file_io(), options.latest);
@@ -134,6 +137,17 @@ constexpr Format kFolder = {
     .recover = [](const std::string& path) -> Result<std::string> { return no_dataset(path); },
     .compact = [](const std::string& path, const Cancelled&) -> Result<std::string> { return no_dataset(path); }};
 
+// --- Archives that are only recognised: HDF5 files and zip archives in them must not be taken for them
+
+std::unexpected<Error> no_source(const std::string& path) { return fail(EINVAL, "{}: is {}", path, kTarArchive); }
+
+constexpr Format kTar = {
+    .recognises = [](const Look& look) { return !look.is_directory && is_tar(look.fd); },
+    .open = [](const SourceOpener&, const std::string& path, bool) -> SourceResult { return no_source(path); },
+    .check = [](const std::string& path) -> Result<SourceCheck> { return no_source(path); },
+    .recover = [](const std::string& path) -> Result<std::string> { return no_source(path); },
+    .compact = [](const std::string& path, const Cancelled&) -> Result<std::string> { return no_source(path); }};
+
 // --- URLs
 
 constexpr const char* kNoObjectLog =
@@ -157,7 +171,7 @@ constexpr Format kUrl = {
                   shown_source(url));
     }};
 
-constexpr const Format* kFormats[] = {&kHdf5, &kZarrDirectory, &kZarrZip, &kFolder, &kUrl};
+constexpr const Format* kFormats[] = {&kTar, &kHdf5, &kZarrDirectory, &kZarrZip, &kFolder, &kUrl};
 
 // Bytes of a folder's file, and of an object, that are searched for HDF5's signature. User blocks are smaller.
 constexpr uint64_t kLookedAt = uint64_t{64} << 10;

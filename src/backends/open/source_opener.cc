@@ -29,7 +29,7 @@ Result<std::unique_ptr<Source>> SourceOpener::open(const std::string& path, bool
   auto look = look_at(fd.get(), is_directory, static_cast<uint64_t>(status.st_size));
   if (!look) return fail(look.error().code, "{}: {}", path, look.error().reason);
   if (const Format* format = format_of(*look)) return format->open(*this, path, may_write);
-  if (const char* what = unsupported_start(look->start)) return fail(EINVAL, "{}: is {}", path, what);
+  if (const auto what = unsupported_start(look->start, path)) return fail(EINVAL, "{}: is {}", path, *what);
   if (look->start.starts_with("PK\003\004"))
     return fail(EINVAL, "{}: is a zip archive whose end is missing: it is truncated", path);
   return fail(EINVAL,

@@ -72,7 +72,8 @@ Result<std::unique_ptr<Source>> open_object(const SourceOpener& opener, std::sha
   if (!look) return fail(look.error().code, "{}: {}", name, look.error().reason);
   const Format* const format = format_of(*look);
   if (format != nullptr && format->open_object != nullptr) return format->open_object(object, opener);
-  if (const char* what = unsupported_start(look->start)) return fail(EINVAL, "{}: is {}", name, what);
+  if (is_tar(look->fd)) return fail(EINVAL, "{}: is {}", name, kTarArchive);
+  if (const auto what = unsupported_start(look->start, name)) return fail(EINVAL, "{}: is {}", name, *what);
   return fail(EINVAL, "{}: is a single object, and neither HDF5 nor netCDF-4 nor a zip archive", name);
 }
 

@@ -1,6 +1,7 @@
 #include "commands/overview/variable_html.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <string_view>
 #include <utility>
@@ -102,6 +103,7 @@ void append_facts(std::string& html, const InfoNode& node, const VariableOvervie
   append_fact(html, "filters", filters_text(facts.filters));
   if (const Result<std::string> spec = filters::print_filter_spec(facts.filters); spec)
     append_fact(html, "as a spec", *spec);
+  append_fact(html, "in words", fmt::format("{}", fmt::join(parameter_lines(facts.filters), "; ")));
   if (!facts.fill_value.is_null()) append_fact(html, "fill value", print_json(facts.fill_value));
   append_fact(html, "stored",
               fmt::format("{} in {} of {}", human_bytes(info.stored_bytes), human_count(info.stored_chunks),

@@ -234,6 +234,19 @@ Result<Buffer> zfp_decode(const ZfpParameters& parameters, const ZfpArray& array
   return decode(parameters, array, stream, false);
 }
 
+std::optional<ZfpHeader> read_zfp_header(Bytes bytes) {
+  std::array<std::byte, kHeaderBytes + kReadAhead> start{};
+  std::ranges::copy(bytes.first(std::min(bytes.size(), kHeaderBytes)), start.begin());
+  const Result<Stream> open = open_stream(start.data(), start.size());
+  const Field field(zfp_field_alloc());
+  if (!open || field == nullptr) return std::nullopt;
+  const size_t bits = zfp_read_header(open->zfp.get(), field.get(), ZFP_HEADER_FULL);
+  if (bits == 0 || bytes_of_bits(bits) > bytes.size()) return std::nullopt;
+  return ZfpHeader{.mode = zfp_stream_compression_mode(open->zfp.get()),
+                   .parameters = parameters_of(open->zfp.get()),
+                   .rank = zfp_field_dimensionality(field.get())};
+}
+
 Result<Buffer> zfp_decode_with_header(const ZfpArray& array, Bytes stream) {
   if (zfp_decoded_bytes(array) == 0 && stream.empty()) return Buffer::allocate(0);
   std::array<std::byte, kHeaderBytes + kReadAhead> start{};

@@ -10,6 +10,7 @@
 #include <zfp.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/buffer.h"
@@ -43,6 +44,15 @@ struct ZfpArray {
   zfp_type type = zfp_type_none;
   std::vector<uint64_t> lengths;  // in C order, 1 to 4 of them
 };
+
+/// What a header says.
+struct ZfpHeader {
+  zfp_mode mode = zfp_mode_null;
+  ZfpParameters parameters;
+  size_t rank = 0;
+};
+/// None if the bytes do not begin with a header.
+std::optional<ZfpHeader> read_zfp_header(Bytes bytes);
 
 /// Bytes of the array.
 uint64_t zfp_decoded_bytes(const ZfpArray& array);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/api/names.h"
+#include "base/closest_name.h"
 #include "base/log.h"
 #include "filters/core/codec_json.h"
 #include "filters/core/filter_spec.h"
@@ -27,21 +28,38 @@ std::string full_name(const std::string& path) {
   return name.empty() ? "/" : name;
 }
 
-/// Sets the entry with a full name. Returns why it is not a variable; empty where it is.
-std::string why_no_variable(Source& source, std::string_view name, Entry& entry) {
+/// The member of the group that the name may stand for, as did_you_mean().
+std::string hint_for(Source& source, const Entry& group, std::string_view name) {
+  const Result<std::vector<Entry>> members = source.list(group.object);
+  if (!members) return {};
+  std::vector<std::string> names;
+  for (const Entry& member : *members)
+    names.push_back(group.kind == EntryKind::folder ? member.name : unescape_name(member.name).value_or(member.name));
+  return did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end()));
+}
+
+struct NoVariable {
+  std::string reason;  // empty: it is one
+  std::string hint;    // "; did you mean v?"
+};
+
+/// Sets the entry with a full name. Returns why it is not a variable.
+NoVariable why_no_variable(Source& source, std::string_view name, Entry& entry) {
+  constexpr const char* kNone = "there is no such variable";
   entry = source.root();
   for (name.remove_prefix(1); !name.empty(); name.remove_prefix(std::min(name.find('/'), name.size() - 1) + 1)) {
     const std::string_view part = name.substr(0, name.find('/'));
-    if (entry.kind != EntryKind::group && entry.kind != EntryKind::folder) return "there is no such variable";
+    if (entry.kind != EntryKind::group && entry.kind != EntryKind::folder) return {kNone, ""};
     // In a folder names are as they are.
     Result<Entry> found =
         source.find(entry.object, entry.kind == EntryKind::folder ? std::string(part) : escape_name(part));
-    if (!found) return found.error().code == ENOENT ? "there is no such variable" : found.error().reason;
+    if (!found && found.error().code == ENOENT) return {kNone, hint_for(source, entry, part)};
+    if (!found) return {found.error().reason, ""};
     entry = *std::move(found);
   }
-  if (entry.kind == EntryKind::group) return "this is a group, not a variable";
-  if (entry.kind == EntryKind::folder || entry.kind == EntryKind::file) return "this is no dataset";
-  if (entry.kind == EntryKind::symlink) return fmt::format("this is a link to {}; name that", entry.target);
+  if (entry.kind == EntryKind::group) return {"this is a group, not a variable", ""};
+  if (entry.kind == EntryKind::folder || entry.kind == EntryKind::file) return {"this is no dataset", ""};
+  if (entry.kind == EntryKind::symlink) return {fmt::format("this is a link to {}; name that", entry.target), ""};
   return {};
 }
 
@@ -110,11 +128,12 @@ Result<> MountRules::check(Unknown unknown) {
       return fail(EINVAL, "filter rules: {}", checked.error().reason);
   for (const std::string& name : mount_.options.rules.names()) {
     Entry entry;
-    const std::string problem = why_no_variable(source, name, entry);
-    if (!problem.empty() && unknown == Unknown::is_refused)
-      return fail(EINVAL, "filter rule {}: {}: {}", mount_.options.rules.texts_for(name), name, problem);
-    if (!problem.empty()) {
-      log::warning("filter rule for {}: {}; the rule does nothing", name, problem);
+    const NoVariable problem = why_no_variable(source, name, entry);
+    if (!problem.reason.empty() && unknown == Unknown::is_refused)
+      return fail(EINVAL, "filter rule {}: {}: {}{}", mount_.options.rules.texts_for(name), name, problem.reason,
+                  problem.hint);
+    if (!problem.reason.empty()) {
+      log::warning("filter rule for {}: {}; the rule does nothing{}", name, problem.reason, problem.hint);
       continue;
     }
     const Result<VariablePtr> variable = mount_.dataset.described(entry.object);

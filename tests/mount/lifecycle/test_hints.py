@@ -49,6 +49,50 @@ def test_misspelled_names_in_attributes(source, mount):
     assert "did you mean shuffle?" in os.getxattr(m.path / "v", "user._Error").decode()
 
 
+def test_misspelled_variables_of_commands(tmp_path):
+    source = tmp_path / "a.h5"
+    with h5py.File(source, "w") as file:
+        file["group/temperature"] = np.arange(1000)
+    before = source.read_bytes()
+
+    def says(code, *words):
+        done = codecfs(*words, code=code)
+        assert before == source.read_bytes(), words
+        return done.stderr
+    assert says(32, "info", source, "group/temprature").endswith("there is no /group/temprature; did you mean temperature?\n")
+    rule = ("-F", "/group/temprature,zstd,3")
+    for words in (("recode", *rule, source), ("recode", "--dry-run", *rule, source), ("recode", "--estimate", *rule, source)):
+        told = says(32, *words)
+        assert "did you mean temperature?\n" in told and "no rule names a variable" in told, told
+    told = says(32, "convert", *rule, source, tmp_path / "b.zarr")
+    assert told.endswith("/group/temprature: there is no such variable; did you mean temperature?\n"), told
+    assert "; did you mean /group?\n" in says(32, "convert", "--skip", "grop", source, tmp_path / "b.zarr")
+    assert "; did you mean /group/temperature?\n" in says(32, "convert", "--skip", "/group/temprature", source, tmp_path / "b.zarr")
+    for words in (("info", source, "other"), ("convert", "-F", "other,zstd,3", source, tmp_path / "b.zarr"),
+                  ("recode", "--estimate", "-F", "other,zstd,3", source), ("convert", "--skip", "other", source, tmp_path / "b.zarr")):
+        told = says(32, *words)
+        assert "other" in told and "did you mean" not in told, told
+    assert not (tmp_path / "b.zarr").exists()
+
+
+def test_misspelled_variables_of_a_mount(tmp_path, mount):
+    source = tmp_path / "a.h5"
+    with h5py.File(source, "w") as file:
+        file.create_dataset("temp sea", data=np.arange(1000), chunks=(100,))
+        file["notes"] = "text"
+    m = mount(source, rules=["tempsea,zstd,3"])
+    assert "there is no such variable; the rule does nothing; did you mean temp sea?" in m.messages()
+    for path in ("tempsea", "tempsea/"):
+        told = codecfs("set", f"{m.path}/{path}", "zstd,3", code=32).stderr
+        assert told.endswith("No such file or directory; did you mean temp sea?\n"), told
+    assert codecfs("set", "tempsea", "zstd,3", cwd=m.path, code=32).stderr.endswith("did you mean temp sea?\n")
+    # Chunks and what is beside mounts is no variable.
+    (tmp_path / "temper").mkdir()
+    for path in (m.path / "temp sea/00", m.path / "other", tmp_path / "tempr"):
+        assert "did you mean" not in codecfs("set", path, "zstd,3", code=32).stderr
+    codecfs("set", m.path / "temp sea", "zstd,3")
+
+
 def users_of(done, place):
     assert done.returncode == 32 and is_mounted(place), done.stderr
     line = next(line for line in done.stderr.splitlines() if "stays mounted" in line)

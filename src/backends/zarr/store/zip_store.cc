@@ -57,8 +57,10 @@ bool is_store(const ZipDirectory& directory) {
 std::unexpected<Error> no_store(const ZipTree& tree) {
   if (tree.first_name.ends_with(".npy"))
     return fail(EINVAL, "is an archive of NumPy arrays; np.load(FILE) reads it as it is");
-  return fail(EINVAL,
-              "is a zip archive without a Zarr store in it (there is neither .zgroup nor .zarray nor zarr.json)");
+  return fail(
+      EINVAL,
+      "is a zip archive without a Zarr store in it (there is neither .zgroup nor .zarray nor zarr.json); unpack it "
+      "with: unzip FILE, and name what is in it");
 }
 
 /// Finds the directory in the archive that is the store: the top, else the only candidate.

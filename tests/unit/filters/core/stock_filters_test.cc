@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "filters/core/codec_json.h"
 #include "filters/core/filter_spec.h"
 
 namespace codecfs::filters {

@@ -414,9 +414,15 @@ TEST_F(ZarrSourceTest, SourcesAreRecognisedByContentOrRefusedByName) {
   expect("GRIBxxxx", "GRIB");
   expect("\016\003\023\001xxxx", "HDF4");
   expect("\x93NUMPYxx", "NumPy");
+  expect("\x1F\x8Bxxxxxx", "gunzip");
   expect("", "is empty");
   expect("x", "no HDF5 signature");
   expect("hello world", "no HDF5 signature");
+  for (const char* name : {"a.tar.gz", "a.TGZ", "b.tar.2"}) {
+    put(name, "\x1F\x8Bxxxxxx");
+    EXPECT_NE(reason(name).find("a tar archive compressed with gzip; unpack it with: tar -xf"), std::string::npos)
+        << reason(name);
+  }
   EXPECT_NE(reason("missing").find("No such file or directory"), std::string::npos);
   EXPECT_EQ(SourceOpener().open(root_ / "missing").error().code, ENOENT);
   ASSERT_EQ(::mkfifo((root_ / "pipe").c_str(), 0600), 0);
