@@ -86,7 +86,7 @@ assert (again["g/x"][:] == np.arange(10)).all()
     assert values(new, "g/x", "y", "h/b") == {"g/x": list(range(10)), "y": np.full((6, 6), 1.5).tolist(), "h/b": [0, 1, 2, 3]}
 
 
-@pytest.mark.parametrize("kind", ["hdf5", "zarr"])
+@pytest.mark.parametrize("kind", ["hdf5", "zarr", "zarr3"])
 def test_zarr_2(mount, tmp_path, kind):
     """The same into the view `encoded`, by Debian's zarr-python 2 and by today's with zarr_format=2."""
     for number, (python, more) in enumerate({"/usr/bin/python3": "", python_of("mount-tests"): ", zarr_format=2"}.items()):
