@@ -27,11 +27,12 @@ TOP = PROGRAMS.parents[2]
 sys.path[:0] = [str(PROGRAMS), str(TOP / "tests/support")]
 import table_clients  # noqa: E402
 import table_tools  # noqa: E402
-from mounts import MountError, mounted  # noqa: E402
+from mounts import Mount, MountError, mounted  # noqa: E402
 from running import codecfs, run  # noqa: E402
 from table_clients import CHANGED_T, DATA, DIMENSIONS, KINDS, T_CHUNKS, V3, VIEWS  # noqa: E402
 
 VENVS = pathlib.Path(os.environ.setdefault("CODECFS_CLIENTS", str(pathlib.Path.home() / ".cache/codecfs-clients")))
+PLUGINS = next(map(str, VENVS.glob("hdf5plugin/lib/python3*/site-packages/hdf5plugin/plugins")), "")  # for those that judge
 PAGE = TOP / "docs/python.md"
 BEGIN, END = "<!-- clients: scripts/client-test --table --write writes what is between these marks -->", "<!-- end of clients -->"
 ACTIONS = {"read": "reads", "change": "changes", "create": "creates"}
@@ -50,7 +51,43 @@ CLIENTS = [
     *(getattr(table_tools, name) for name in ("H5dump", "Zarrita", "Cp", "CpArchive", "Rsync", "Tar", "Zip", "Dd", "Sha256sum", "Sed", "Move"))]
 
 # What a refusal or a wrong result is called in the table: the first whose expression is found in "TITLE, ACTION, VIEW, KIND: what it said".
-NOTES = []
+ISSUES = "https://github.com/"
+NOTES = [(re.compile(expression), note) for expression, note in [
+    (r"^AnnData, create, decoded", "`write_zarr` removes the directory first, which a mount point and a view refuse; a group below has the "
+     "compressor of AnnData for texts: write into an encoded view"),
+    (r"(AnnData|ngff-zarr), create, .*(EPERM|Operation not permitted|resource busy)",
+     f"removes the directory first, which a mount point and a view refuse ([anndata]({ISSUES}scverse/anndata/pull/2366))"),
+    (r"z5py, create, .*N5 file cannot be opened", "takes an empty directory for N5, on a disk, too"),
+    (r"zarrita.js.*is the metadata file of Zarr format 3", "writes Zarr v3 only"),
+    (r"dimension_separator", "OME-Zarr 0.4 names chunks with `/`, and views of v2 with `.`"),
+    (r"Cannot overwrite/edit a store with consolidated metadata",
+     f"refuses to change what has consolidated metadata, on a disk, too ([anndata]({ISSUES}scverse/anndata/issues/2016))"),
+    (r"acquire-zarr.*(in shards|store shards)", "always writes shards, which only `encoded3` of Zarr v3 has"),
+    (r"is the metadata file of Zarr format 3, and this view is of format 2", "writes Zarr v3 by default"),
+    (r"is a metadata file of Zarr format 2, and this view is of format 3$|netCDF4.*create.*format 2", "writes Zarr v2 only"),
+    (r"gdal_translate.*create.*metadata file of Zarr format 2", "writes Zarr v2 only"),
+    (r"\"(compressor|codecs)\" (is|has) .* but chunks are not (compressed|encoded)|tensorstore, create, decoded,.*Invalid argument",
+     "compresses by default, and chunks in this view are decoded"),
+    (r"netCDF4.*change.*count is gone", "mode `r+` removes everything, on a disk, too: it looks for a file with the name of the URL, and makes a "
+     f"new one where there is none ([netcdf4-python]({ISSUES}Unidata/netcdf4-python/pull/1146)). Mount with `-o ro`"),
+    (r"netCDF4.*read.*Unknown file format", f"netCDF-C 4.10.1 does not read Zarr v3 ([netcdf-c]({ISSUES}Unidata/netcdf-c/issues/3214))"),
+    (r"nccopy.*_FillValue type mismatch", f"netCDF-C 4.9.0 takes `_FillValue` of Zarr for a double, in variables of floats, too; `ncks` copies them "
+     f"([netcdf-c]({ISSUES}Unidata/netcdf-c/issues/3038))"),
+    (r"(ncdump|nccopy|NCO.*|CDO), read, encoded.*other values", "wrong numbers: netCDF-C 4.9.0 returns compressed bytes as data where it finds no "
+     f"filters for Zarr ([netcdf-c]({ISSUES}Unidata/netcdf-c/issues/2484))"),
+    (r"NCO.*nco__create", f"its temporary file would be beside the mount or view ([nco]({ISSUES}nco/nco/issues/239))"),
+    (r"codec zlib is not supported", f"lacks the codec zlib of [zarrs]({ISSUES}zarrs/zarrs/pull/160)"),
+    (r"filters are not supported", f"has no filters of Zarr v2, such as shuffle ([tensorstore]({ISSUES}google/tensorstore/issues/78))"),
+    (r"Z5 does not support filters", "has no filters of Zarr v2, such as shuffle"),
+    (r"numcodecs.shuffle", "has no `numcodecs.shuffle`"),
+    (r"Filter shuffle not handled", f"knows shuffle since [GDAL 3.11]({ISSUES}OSGeo/gdal/pull/11870)"),
+    (r"Unsupported codec: bytes|gdal_translate.*read.*No such file", f"knows Zarr v3 since [GDAL 3.11]({ISSUES}OSGeo/gdal/pull/11787)"),
+    (r"Shuffle'> is not an ArrayArrayCodec", f"takes shuffle for another kind of codec ([numcodecs]({ISSUES}zarr-developers/numcodecs/issues/767))"),
+    (r"zarrita.js, change, .*Failed to encode chunk", "does not encode zlib and gzip"),
+    (r"none of them makes bytes of an array", "writes no codec by default, which is not valid "
+     f"([ngff-zarr]({ISSUES}fideus-labs/ngff-zarr/pull/335))"),
+    (r"in the npy view there is what the dataset has", "makes a new file, and these views only have what the dataset has"),
+]]
 
 
 # --- the clients' processes
@@ -68,7 +105,8 @@ class Runner:
         variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "HDF5_PLUGIN_PATH")}
         self.process = subprocess.Popen([python, "-B", PROGRAMS / "table_clients.py", client.__name__], stdin=subprocess.PIPE, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**variables, **environment})
-        self.missing = json.loads(self.process.stdout.readline() or '{"missing": "it ended"}').get("missing", "")
+        begun = json.loads(self.process.stdout.readline() or '{"missing": "it ended"}')
+        self.missing, self.version = begun.get("missing", ""), begun.get("version", "")
 
     def do(self, action, path, **job):
         with self.lock:
@@ -119,7 +157,7 @@ class Sources:
         self.folder, self.stack, self.lock = folder, stack, threading.Lock()
         self.paths = {}  # (data, kind): path
         self.mounts = {}  # the same, and whether it is the changed one: a mount
-        self.judge = Runner(table_clients.Judge, HDF5_PLUGIN_PATH=next(map(str, VENVS.glob("hdf5plugin/lib/python3*/site-packages/hdf5plugin/plugins")), ""))
+        self.judge = Runner(table_clients.Judge, HDF5_PLUGIN_PATH=PLUGINS)
         stack.callback(self.judge.close)
         if self.judge.missing:
             raise Missing(f"zarr-python 3, which judges: {self.judge.missing}")
@@ -130,6 +168,9 @@ class Sources:
         self.make(table_clients.Maker, "stores", folder)
         for data in "science", "changed-science":
             self.add(data)
+        for path in folder.rglob("changed-*"):  # which rsync would take for the same
+            for part in (path, *path.rglob("*")):
+                os.utime(part, (time.time() + 100,) * 2)
         for kind, path in self.of("science").items():
             found = self.dump(path)
             assert {name: part["values"] for name, part in found.items()} == {name: values.tolist() for name, values in DATA.items()}, kind
@@ -165,7 +206,7 @@ class Sources:
         with self.lock:
             if (data, kind) not in self.mounts:
                 name = f"{data}-{FORMATS[kind]}"
-                self.mounts[data, kind] = self.stack.enter_context(mounted(self.paths[data, kind], self.folder / f"{name}.mnt.zarr"))
+                self.mounts[data, kind] = self.stack.enter_context(mounted(self.paths[data, kind], self.folder / f"{name}-mnt"))
             return self.mounts[data, kind].path
 
     def file(self, what, kind):
@@ -213,20 +254,22 @@ class Row:
 
     def __init__(self, client, sources, folder):
         self.client, self.sources, self.folder = client, sources, folder
-        self.count = 0
+        self.count, self.judge = 0, None
         self.said = {}  # what was said where it is not right
         folder.mkdir()
 
     def run(self):
-        """{(action, view): mark}; Missing where the client is."""
+        """{(action, view): mark}, and "version"; Missing where the client is."""
         self.runner = Runner(self.client)
         try:
             if self.runner.missing:
                 raise Missing(f"{self.client.title}: {self.runner.missing}")
             self.paths = self.sources.of(self.client.data)
-            return {(action, view): self.cell(action, view) for action in ACTIONS for view in COLUMNS}
+            return {"version": self.runner.version, **{(action, view): self.cell(action, view) for action in ACTIONS for view in COLUMNS}}
         finally:
             self.runner.close()
+            if self.judge:
+                self.judge.close()
 
     def cell(self, action, view):
         if view not in getattr(self.client, ACTIONS[action]):
@@ -245,13 +288,18 @@ class Row:
             return RIGHT
         told = f"{self.client.title}, {action}, {view}, {kind}: {said}"
         self.said[action, view, kind] = said
-        note = next((note for expression, note in NOTES if re.search(expression, told)), said[:400])
-        options = self.client.instead.get((action, view))
+        note = self.note(told)
+        options = dict(self.client.instead.get((action, view), {}))
         if options:
+            words = ", ".join(f"PATH/{value}" if name == "below" else f"{name}={value!r}" for name, value in options.items() if name != "say")
+            words = options.pop("say", words)
             again = self.trial(action, view, kind, options)
-            words = ", ".join(f"{name}={value!r}" for name, value in options.items())
-            note += f"; not with `{words}` either: {again[:200]}" if again else f"; `{words}`"
+            note += f", and with `{words}`: {self.note(f'{self.client.title}, {action}, {view}, {kind}: {again}')}" if again else f". Right with `{words}`"
         return note
+
+    @staticmethod
+    def note(told):
+        return next((note for expression, note in NOTES if expression.search(told)), told[:400])
 
     def trial(self, action, view, kind, more):
         """What went wrong, or nothing."""
@@ -277,7 +325,11 @@ class Row:
             path = self.sources.file(self.client.file, kind)
         else:
             path = view_path(self.sources.mounted(self.client.data, kind), view, kind)
-        told, error = self.do("read", path, view, kind, work, more=more)
+        with contextlib.ExitStack() as stack:
+            more = dict(more)
+            if "mount" in more:
+                path = view_path(stack.enter_context(mounted(self.paths[kind], work / "mnt", "ro", more.pop("mount"))).path, view, kind)
+            told, error = self.do("read", path, view, kind, work, more=more)
         if error:
             return error
         if "copy" in told:
@@ -296,26 +348,38 @@ class Row:
         else:
             source = work / ("new.nc" if kind == "HDF5" else "new.zarr")
             options = [f"create={FORMATS[kind]}"]
-        with contextlib.redirect_stdout(sys.stderr), mounted(source, work / "m.mnt.zarr", *options) as mount:
-            _, error = self.do(action, view_path(mount.path, view, kind, action == "create"), view, kind, work, more=more)
+        options += [more["mount"]] if "mount" in more else []
+        mount = Mount(source, work / "mnt", *options)
+        try:
+            path = view_path(mount.path, view, kind, action == "create")
+            options = {name: value for name, value in more.items() if name not in ("below", "mount")}
+            _, error = self.do(action, path / more["below"] if "below" in more else path, view, kind, work, more=options)
+            reasons = re.findall(r"codecfs: error: (.*)", mount.log.read_text())
+            if error and reasons:
+                error = f"{error} [{plain(reasons[-1], work)}]"
             mount.close()
+        except MountError:
+            if not error:  # otherwise the client may have left a file that is not stored
+                raise
+        finally:
+            mount.end()
         expected = self.client.expected(action, view, kind)
         if action == "create":
-            wrong = "" if error else difference(self.values(source), expected)
+            wrong = "" if error else difference(self.values(source, more.get("below")), expected)
         else:
             wrong = self.unwanted(source, kind, {} if error else expected)
         return (wrong and f"wrong: {wrong}{error and f', after {error}'}") or error
 
-    def values(self, source):
+    def values(self, source, below=None):
         """As another program reads them."""
         if self.client.data == "cells":
-            runner = Runner(self.client, HDF5_PLUGIN_PATH=next(map(str, VENVS.glob("hdf5plugin/lib/python3*/site-packages/hdf5plugin/plugins")), ""))
-            told = runner.do("read", source)
-            runner.close()
+            self.judge = self.judge or Runner(self.client, HDF5_PLUGIN_PATH=PLUGINS)
+            told = self.judge.do("read", source, below=below)
             if "error" in told:
                 raise ValueError(told["error"])
             return told["values"]
-        return {name: part["values"] for name, part in self.sources.dump(source).items()}
+        below = f"{below}/" if below else ""
+        return {name.removeprefix(below): part["values"] for name, part in self.sources.dump(source).items() if name.startswith(below)}
 
     def unwanted(self, source, kind, expected):
         """What is in the source after a change that should not be. Without `expected`, the change was refused."""
@@ -352,9 +416,9 @@ def marks_of(cells, view, notes):
 
 def table_of(rows):
     """Markdown of {title: cells}."""
-    notes, lines = [], [["client", *COLUMNS], ["---"] * (1 + len(COLUMNS))]
+    notes, lines = [], [["client", "version", *COLUMNS], ["---"] * (2 + len(COLUMNS))]
     for title, cells in rows.items():
-        lines.append([title, *(marks_of(cells, view, notes) for view in COLUMNS)])
+        lines.append([title, cells["version"], *(marks_of(cells, view, notes) for view in COLUMNS)])
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
     return text + "".join("\n" + textwrap.fill(note, 140, initial_indent=f"{i}. ", subsequent_indent="   " if i < 10 else "    ",
                                                break_long_words=False, break_on_hyphens=False) for i, note in enumerate(notes, 1)) + "\n"
@@ -367,8 +431,8 @@ def read_table():
     notes = {number: " ".join(note.split()) for number, note in re.findall(r"^(\d+)\. (.*(?:\n   .*)*)", text, re.M)}
     rows = {}
     for line in re.findall(r"^\| (.*) \|$", text, re.M)[2:]:
-        title, *cells = line.split(" | ")
-        rows[title] = {(action, view): notes.get(mark, mark) for view, cell in zip(COLUMNS, cells) for action, mark in zip(ACTIONS, cell.split())}
+        title, version, *cells = line.split(" | ")
+        rows[title] = {"version": version, **{(action, view): notes.get(mark, mark) for view, cell in zip(COLUMNS, cells) for action, mark in zip(ACTIONS, cell.split())}}
     return rows
 
 

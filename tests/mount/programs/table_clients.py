@@ -27,6 +27,7 @@ CHANGED_T[REGION] = 99.5
 DATA = {"t": T, "count": np.arange(30, dtype="i4") * 3 + 1, "x": np.arange(8) * 1.5, "y": np.arange(10) * 0.5,
         "ocean/s": np.arange(80.0).reshape(10, 8) / 4}
 DIMENSIONS = {"t": ("time", "y", "x"), "count": ("n",), "x": ("x",), "y": ("y",), "ocean/s": ("y", "x")}
+PORTABLE = {"mount": "portable", "say": "-o portable"}  # of `instead`
 # What `create` makes.
 V = np.arange(60, dtype="f4").reshape(6, 10) / 4
 W = np.arange(12, dtype="i4")
@@ -36,6 +37,7 @@ class Client:
     """One row of the table. `reads`, `changes`, `creates`: the views in which this means something ("file": the last column)."""
 
     title = venv = program = ""
+    packages = ()  # of PyPI or Debian, of which the table has the versions
     imports = ()  # modules that all jobs share
     reads = changes = creates = ()
     data = "science"  # the sources
@@ -43,7 +45,9 @@ class Client:
     names = tuple(DATA)  # what it reads
     units = False  # it changes the attribute "units" of t to "C", too
     made = {"v": V, "sub/w": W}
-    instead = {}  # (action, view): options with which it works where its defaults do not
+    # (action, view): options with which it works where its defaults do not. "below": the path has this name at its end, too; "mount":
+    # options of the mount; "say": how the options are written.
+    instead = {}
 
     def __init__(self, job=None):
         self.job = job
@@ -64,6 +68,7 @@ class Client:
 
 
 class ZarrPython3(Client):
+    packages = ("zarr",)
     title, venv, imports = "zarr-python 3", "zarr3", ("zarr",)
     reads = changes = creates = VIEWS
     units = True
@@ -106,6 +111,7 @@ class ZarrConsolidated(ZarrPython3):
 
 
 class Zarrs(ZarrPython3):
+    packages = ("zarrs", "zarr")
     title, imports = "zarrs, as the codec pipeline of zarr-python 3", ("zarr", "zarrs")
 
     def open(self, path, **more):
@@ -115,6 +121,7 @@ class Zarrs(ZarrPython3):
 
 
 class Obstore(ZarrPython3):
+    packages = ("obstore", "zarr")
     title, venv = "obstore, as the store of zarr-python 3", "virtualizarr"
 
     def open(self, path, **more):
@@ -125,7 +132,8 @@ class Obstore(ZarrPython3):
 
 
 class ZarrPython2(ZarrPython3):
-    title, venv = "zarr-python 2.18", "zarr2"
+    packages = ("zarr",)
+    title, venv = "zarr-python 2", "zarr2"
     reads = changes = creates = V2
     instead = {("create", "decoded"): {"compressor": None}}
 
@@ -136,10 +144,11 @@ class ZarrPython2(ZarrPython3):
 
 
 class ZarrPython213(ZarrPython2):
-    title, venv = "zarr-python 2.13", ""
+    title, venv = "zarr-python 2 of Debian 12", ""
 
 
 class Fsspec(ZarrPython2):
+    packages = ("fsspec", "zarr")
     title, imports = "fsspec, as the store of zarr-python 2", ("zarr", "fsspec")
 
     def open(self, path, **more):
@@ -147,10 +156,11 @@ class Fsspec(ZarrPython2):
 
 
 class Tensorstore(Client):
+    packages = ("tensorstore",)
     title, venv, imports = "tensorstore", "zarr3", ("tensorstore",)
     reads = changes = creates = VIEWS
     made = {"v": V}
-    instead = {("create", "decoded"): {"metadata": {"compressor": None}}}
+    instead = {("create", "decoded"): {"metadata": {"compressor": None}}, ("read", "encoded3"): PORTABLE, ("change", "encoded3"): PORTABLE}
 
     def open(self, path, name, **more):
         import tensorstore
@@ -170,6 +180,7 @@ class Tensorstore(Client):
 
 
 class Zarrista(Client):
+    packages = ("zarrista",)
     title, venv, imports = "zarrista", "table-bio", ("zarrista",)
     reads = VIEWS
 
@@ -181,10 +192,12 @@ class Zarrista(Client):
 
 
 class Z5py(Client):
+    packages = ("z5py",)
     title, venv, imports = "z5py", "table-geo", ("z5py",)
     reads = changes = creates = VIEWS
     units = True
-    instead = {("create", "decoded"): {"compression": "raw"}, ("create", "decoded3"): {"compression": "raw"}}
+    instead = {**{("create", view): {"below": "new.zarr", **({"compression": "raw"} if "decoded" in view else {})} for view in VIEWS},
+               ("read", "encoded3"): PORTABLE, ("change", "encoded3"): PORTABLE}
 
     def open(self, path, mode):
         import z5py
@@ -206,16 +219,16 @@ class Z5py(Client):
 
 
 class AcquireZarr(Client):
+    packages = ("acquire-zarr",)
     title, venv, imports = "acquire-zarr", "table-geo", ("acquire_zarr",)
     creates = V3
-    made = {"v": V}
+    made = {"v": V[np.newaxis]}
 
     def create(self, path):
         import acquire_zarr as az
-        sizes = [("y", az.DimensionType.OTHER, 0, 3), ("x", az.DimensionType.SPACE, 10, 5)]
         dimensions = [az.Dimension(name=name, kind=kind, array_size_px=size, chunk_size_px=chunk, shard_size_chunks=1)
-                      for name, kind, size, chunk in [("t", az.DimensionType.TIME, 0, 1), *sizes]]
-        dimensions[1].array_size_px = 6
+                      for name, kind, size, chunk in [("t", az.DimensionType.TIME, 0, 1), ("y", az.DimensionType.SPACE, 6, 3),
+                                                      ("x", az.DimensionType.SPACE, 10, 5)]]
         array = az.ArraySettings(output_key="v", dimensions=dimensions, data_type=np.float32)
         stream = az.ZarrStream(az.StreamSettings(store_path=path, arrays=[array]))
         stream.append(V[np.newaxis])
@@ -223,27 +236,26 @@ class AcquireZarr(Client):
 
 
 class Cubed(Client):
+    packages = ("cubed", "zarr")
     title, venv, imports = "cubed", "table-geo", ("cubed", "zarr")
     reads = creates = VIEWS
     names, made = ("t", "count", "ocean/s"), {"v": V}
-    instead = {("create", "decoded"): {"zarr_format": 2, "compressors": None}, ("create", "encoded"): {"zarr_format": 2},
-               ("create", "decoded3"): {"compressors": None}}
 
     def read(self, path):
         import cubed
         return {name: cubed.from_zarr(f"{path}/{name}").compute() for name in self.names}
 
-    def create(self, path, **more):
+    def create(self, path):
         import cubed
-        cubed.to_zarr(cubed.from_array(V, chunks=(3, 5)), f"{path}/v", **more)
+        cubed.to_zarr(cubed.from_array(V, chunks=(3, 5)), f"{path}/v")
 
 
 class DaskArray(Client):
+    packages = ("dask", "zarr")
     title, venv, imports = "dask.array", "zarr3", ("dask.array", "zarr")
     reads = changes = creates = VIEWS
     made = {"v": V}
-    instead = {("create", view): {"zarr_array_kwargs": options} for view, options in
-               [("decoded", {"zarr_format": 2, "compressors": None}), ("encoded", {"zarr_format": 2}), ("decoded3", {"compressors": None})]}
+    instead = ZarrPython3.instead
 
     def read(self, path):
         import dask.array
@@ -260,12 +272,14 @@ class DaskArray(Client):
 
 
 class Xarray(Client):
+    packages = ("xarray", "zarr")
     title, venv, imports = "xarray (`open_zarr`, `to_zarr`)", "zarr3", ("xarray", "zarr", "dask.array")
     reads = changes = creates = VIEWS
     made = {"v": V, "sub/w": W, "a": np.arange(10.0)}
-    instead = {("create", "decoded"): {"zarr_format": 2, "encoding": {"v": {"compressors": None}, "a": {"compressors": None}}},
+    PLAIN = {"encoding": {"v": {"compressors": None}, "a": {"compressors": None}}}
+    instead = {("create", "decoded"): {"zarr_format": 2, **PLAIN, "say": "zarr_format=2, encoding={VARIABLE: {'compressors': None}}"},
                ("create", "encoded"): {"zarr_format": 2},
-               ("create", "decoded3"): {"encoding": {"v": {"compressors": None}, "a": {"compressors": None}}}}
+               ("create", "decoded3"): {**PLAIN, "say": "encoding={VARIABLE: {'compressors': None}}"}}
 
     def read(self, path):
         import xarray
@@ -289,18 +303,22 @@ class Xarray(Client):
 
 
 class Xarray2(Xarray):
-    title, venv, imports = "xarray 2024 with zarr-python 2", "zarr2", ("xarray", "zarr")
+    packages = ("xarray", "zarr")
+    title, venv, imports = "xarray with zarr-python 2", "zarr2", ("xarray", "zarr")
     reads = changes = creates = V2
-    instead = {("create", "decoded"): {"encoding": {"v": {"compressor": None}, "a": {"compressor": None}}}}
+    instead = {("create", "decoded"): {"encoding": {"v": {"compressor": None}, "a": {"compressor": None}},
+                                       "say": "encoding={VARIABLE: {'compressor': None}}"}}
 
 
 class XarrayDataTree(Client):
+    packages = ("xarray", "zarr")
     title, venv, imports = "xarray.DataTree", "zarr3", ("xarray", "zarr")
     reads = creates = VIEWS
     made = {"v": V, "sub/w": W}
-    instead = {("create", "decoded"): {"zarr_format": 2, "encoding": {"/": {"v": {"compressors": None}}, "/sub": {"w": {"compressors": None}}}},
+    PLAIN = {"encoding": {"/": {"v": {"compressors": None}}, "/sub": {"w": {"compressors": None}}}}
+    instead = {("create", "decoded"): {"zarr_format": 2, **PLAIN, "say": "zarr_format=2, encoding={GROUP: {VARIABLE: {'compressors': None}}}"},
                ("create", "encoded"): {"zarr_format": 2},
-               ("create", "decoded3"): {"encoding": {"/": {"v": {"compressors": None}}, "/sub": {"w": {"compressors": None}}}}}
+               ("create", "decoded3"): {**PLAIN, "say": "encoding={GROUP: {VARIABLE: {'compressors': None}}}"}}
 
     def read(self, path):
         import xarray
@@ -314,6 +332,7 @@ class XarrayDataTree(Client):
 
 
 class XarrayDataset(Client):
+    packages = ("xarray", "zarr")
     title, venv, imports = "xarray.open_dataset(PATH.zarr)", "zarr3", ("xarray", "zarr")
     reads = VIEWS
     names = ("t", "count", "x", "y")
@@ -327,6 +346,7 @@ class XarrayDataset(Client):
 
 
 class XarrayManyFiles(Client):
+    packages = ("xarray", "zarr")
     title, venv, imports = "xarray.open_mfdataset", "zarr3", ("xarray", "zarr", "dask.array")
     reads = VIEWS
 
@@ -341,6 +361,7 @@ class XarrayManyFiles(Client):
 
 
 class VirtualiZarr(Client):
+    packages = ("virtualizarr", "zarr")
     title, venv, imports = "VirtualiZarr", "virtualizarr", ("virtualizarr", "zarr", "obstore")
     reads, file = (*VIEWS, "file"), "refs"
     names = ("t", "count", "x", "y")
@@ -361,6 +382,7 @@ class VirtualiZarr(Client):
 
 
 class Kerchunk(Client):
+    packages = ("kerchunk", "xarray")
     title, venv, imports = "kerchunk", "zarr3", ("kerchunk", "kerchunk.zarr", "xarray", "fsspec")
     reads, file = (*V2, "file"), "refs"
     names = ("t", "count", "x", "y")
@@ -376,6 +398,7 @@ class Kerchunk(Client):
 
 class Numcodecs(Client):
     """Chunks through the codecs that .zarray names."""
+    packages = ("numcodecs",)
     title, venv, imports = "numcodecs", "zarr3", ("numcodecs",)
     reads = changes = ("encoded",)
     names = ("t",)
@@ -407,6 +430,7 @@ class Numcodecs(Client):
 
 
 class Numpy(Client):
+    packages = ("numpy",)
     title = "numpy (`memmap`, `load`, `fromfile`)"
     reads = changes = ("decoded", "decoded3", "file")
     file = "mount"
@@ -440,6 +464,7 @@ class Numpy(Client):
 
 
 class H5py(Client):
+    packages = ("h5py",)
     title, venv, imports = "h5py", "zarr3", ("h5py",)
     reads, file = ("file",), "hdf5"
 
@@ -450,6 +475,7 @@ class H5py(Client):
 
 
 class H5netcdf(H5py):
+    packages = ("h5netcdf",)
     title, venv, imports = "h5netcdf", "table-geo", ("h5netcdf", "h5netcdf.legacyapi", "pyfive")
 
     def read(self, path):
@@ -460,6 +486,7 @@ class H5netcdf(H5py):
 
 
 class Pyfive(H5py):
+    packages = ("pyfive",)
     title, venv, imports = "pyfive", "table-geo", ("pyfive",)
 
     def read(self, path):
@@ -469,13 +496,14 @@ class Pyfive(H5py):
 
 
 class NetCDF4(Client):
-    title, venv, imports = "netCDF4 of PyPI (`file://PATH#mode=zarr`)", "netcdf4", ("netCDF4",)
+    packages = ("netCDF4",)
+    title, venv, imports = "netCDF4 of PyPI (`file://PATH#mode=zarr,file`)", "netcdf4", ("netCDF4",)
     reads, changes, creates = (*VIEWS, "file"), VIEWS, VIEWS
     file, units = "hdf5", True
 
     def open(self, path, mode):
         import netCDF4
-        return netCDF4.Dataset(path if self.job["view"] == "file" else f"file://{path}#mode=zarr", mode)
+        return netCDF4.Dataset(path if self.job["view"] == "file" else f"file://{path}#mode=zarr,file", mode)
 
     def read(self, path):
         with self.open(path, "r") as data:
@@ -496,6 +524,7 @@ class NetCDF4(Client):
 
 
 class Rasterio(Client):
+    packages = ("rasterio",)
     title, venv, imports = "rasterio (`ZARR:\"PATH\":/v`)", "rasterio", ("rasterio",)
     reads = changes = VIEWS
     names = ("t", "ocean/s")
@@ -515,6 +544,7 @@ class Rasterio(Client):
 
 
 class Rioxarray(Client):
+    packages = ("rioxarray", "rasterio")
     title, venv, imports = "rioxarray", "table-geo", ("rioxarray",)
     reads = VIEWS
     names = ("t", "ocean/s")
@@ -542,9 +572,18 @@ def cells():
 
 
 class AnnData(Client):
+    packages = ("anndata", "zarr")
     title, venv, imports = "AnnData", "table-bio", ("anndata", "zarr", "pandas", "scipy.sparse")
     data = "cells"
     reads = changes = creates = VIEWS
+    instead = {("create", "encoded"): {"below": "new"},
+               ("create", "encoded3"): {"below": "new", "zarr_write_format": 3, "say": "PATH/new, settings.zarr_write_format = 3"},
+               ("change", "decoded"): {"use_consolidated": False, "compressor": None,
+                                       "say": "use_consolidated=False, dataset_kwargs={'compressor': None}"},
+               ("change", "encoded"): {"use_consolidated": False},
+               ("change", "decoded3"): {"use_consolidated": False, "compressors": None,
+                                        "say": "use_consolidated=False, dataset_kwargs={'compressors': None}"},
+               ("change", "encoded3"): {"use_consolidated": False}}
     made = {"X": CELLS, "type": TYPES, "n": np.arange(12), "names": [f"cell{i}" for i in range(12)], "counts": CELLS * (CELLS > 5), "title": "cells"}
 
     @classmethod
@@ -554,66 +593,80 @@ class AnnData(Client):
     def read(self, path):
         """Of a source, too: it judges itself."""
         import anndata
-        data = anndata.read_h5ad(path) if os.path.isfile(path) else anndata.read_zarr(path)
+        below = self.job.get("below")
+        if not os.path.isfile(path):
+            data = anndata.read_zarr(f"{path}/{below}" if below else path)
+        elif below:
+            import h5py
+            with h5py.File(path) as file:
+                data = anndata.io.read_elem(file[below])
+        else:
+            data = anndata.read_h5ad(path)
         return {"X": data.X, "type": np.array(data.obs["type"], str), "n": data.obs["n"].values, "names": np.array(data.obs_names, str),
                 "counts": data.layers["counts"].toarray(), "title": np.array(data.uns["title"])}
 
-    def change(self, path):
+    def change(self, path, use_consolidated=None, **more):
         import anndata
         import zarr
-        data = anndata.read_zarr(path)
-        anndata.io.write_elem(zarr.open_group(path, mode="a"), "X", data.X + 1)
+        group = zarr.open_group(path, mode="r+", use_consolidated=use_consolidated)
+        anndata.io.write_elem(group, "X", CELLS + 1, dataset_kwargs=more)
 
-    def create(self, path):
-        cells().write_zarr(path)
+    def create(self, path, zarr_write_format=None, **more):
+        import anndata
+        if zarr_write_format:
+            anndata.settings.zarr_write_format = zarr_write_format
+        anndata.io.write_zarr(path, cells(), **more)
 
 
 class OmeZarr(Client):
+    packages = ("ome-zarr", "zarr")
     title, venv, imports = "ome-zarr-py", "table-bio", ("ome_zarr.io", "ome_zarr.reader", "ome_zarr.writer", "zarr", "dask.array")
     data = "image"
     reads, creates = VIEWS, ("encoded", "encoded3")
-    made = {"0": IMAGE}
+    made = {"s0": IMAGE}
+    instead = {("create", "encoded"): {"fmt": "0.4", "say": "fmt=FormatV04()"}}
 
     @classmethod
     def expected(cls, action, view, kind):
-        return cls.made
+        return {"image": IMAGE} if action == "read" else cls.made
+
+    @staticmethod
+    def applies(action, view, kind):
+        """OME-Zarr 0.4 is for Zarr v2 alone, 0.5 for v3 alone."""
+        return action == "create" or (view in V3) == (kind == "Zarr v3")
 
     def read(self, path):
         from ome_zarr.io import parse_url
         from ome_zarr.reader import Reader
         image = next(iter(Reader(parse_url(path))()))
-        return {"0": image.data[0].compute()}
+        return {"image": image.data[0].compute()}
 
-    def create(self, path):
+    def create(self, path, **more):
+        import ome_zarr.format
         from ome_zarr.writer import write_image
-        write_image(IMAGE, path, axes="yx")
+        write_image(IMAGE, path, axes="yx", **({"fmt": ome_zarr.format.FormatV04()} if more else {}))
 
 
-class NgffZarr(Client):
-    title, venv, imports = "ngff-zarr", "table-bio", ("ngff_zarr", "zarr", "dask.array")
-    data = "image"
-    reads, creates = VIEWS, ("encoded", "encoded3")
-
-    @classmethod
-    def expected(cls, action, view, kind):
-        return {"0" if action == "read" else "scale0/image": IMAGE}
+class NgffZarr(OmeZarr):
+    packages = ("ngff-zarr",)
+    title, imports = "ngff-zarr", ("ngff_zarr", "zarr", "dask.array")
+    instead = {("create", "encoded"): {"below": "new", "version": "0.4"}, ("create", "encoded3"): {"below": "new"}}
+    made = {"scale0/image": IMAGE}
 
     def read(self, path):
         import ngff_zarr
-        return {"0": ngff_zarr.from_ngff_zarr(path).images[0].data.compute()}
+        return {"image": ngff_zarr.from_ngff_zarr(path).images[0].data.compute()}
 
-    def create(self, path):
+    def create(self, path, **more):
         import ngff_zarr
         image = ngff_zarr.to_ngff_image(IMAGE, dims=["y", "x"])
-        ngff_zarr.to_ngff_zarr(path, ngff_zarr.to_multiscales(image, scale_factors=[2]))
+        ngff_zarr.to_ngff_zarr(path, ngff_zarr.to_multiscales(image, scale_factors=[2]), **more)
 
 
-class OmeZarrModels(Client):
-    title, venv, imports = "ome-zarr-models", "table-bio", ("ome_zarr_models", "zarr")
-    data = "image"
-    reads = VIEWS
-    expected = OmeZarr.expected
-    made = OmeZarr.made
+class OmeZarrModels(OmeZarr):
+    packages = ("ome-zarr-models", "zarr")
+    title, imports = "ome-zarr-models", ("ome_zarr_models", "zarr")
+    creates = ()
 
     def read(self, path):
         import ome_zarr_models
@@ -621,7 +674,7 @@ class OmeZarrModels(Client):
         group = zarr.open_group(path, mode="r")
         image = ome_zarr_models.open_ome_zarr(group)
         attributes = getattr(image, "ome_attributes", None) or image.attributes
-        return {"0": group[attributes.multiscales[0].datasets[0].path][...]}
+        return {"image": group[attributes.multiscales[0].datasets[0].path][...]}
 
 
 # --- what makes the sources, and what judges them
@@ -741,6 +794,11 @@ def await_end(child, source):
     return json.loads(text or '{"error": "no answer"}')
 
 
+def version_of(client):
+    import importlib.metadata
+    return " / ".join(importlib.metadata.version(package) for package in client.packages)
+
+
 def main():
     client = find(sys.argv[1])
     answers = os.dup(1)
@@ -748,10 +806,11 @@ def main():
     try:
         for module in client.imports:
             __import__(module)
-    except ImportError as error:
+        version = client.version() if client.program else version_of(client)
+    except (ImportError, OSError) as error:
         os.write(answers, (json.dumps({"missing": str(error)}) + "\n").encode())
         return
-    os.write(answers, b"{}\n")
+    os.write(answers, (json.dumps({"version": version}) + "\n").encode())
     for line in sys.stdin:
         source, output = os.pipe()
         child = os.fork()

@@ -20,11 +20,18 @@ def tool(*words, shell=False, **more):
     if done.returncode < 0:
         raise RuntimeError(f"signal {-done.returncode}: {done.stderr.strip()}")
     if done.returncode:
-        raise RuntimeError((done.stderr.strip() or done.stdout.strip())[-600:])
+        raise RuntimeError((done.stderr.strip() or done.stdout.strip())[-1000:])
     return done.stdout
 
 
 class Tool(Client):
+    """`packages`: of Debian."""
+
+    @classmethod
+    def version(cls):
+        told = tool("dpkg-query", "-W", "-f", "${Version}\n", *cls.packages).split()
+        return " / ".join(re.sub(r"^\d+:|[-+~].*", "", version) for version in told)
+
     @property
     def work(self):
         return self.job["work"]
@@ -56,15 +63,16 @@ class Files(Tool):
         self.copy(f"{path}/.codecfs/view/npy", "t.npy", f"{self.work}/copy")
         return {"t": np.load(f"{self.work}/copy/t.npy")}
 
-    def change(self, path):
+    def change(self, path, **more):
         view, name = ("/.codecfs/view/npy", "t.npy") if self.job["view"] == "file" else ("", self.chunk)
-        self.copy(f"{self.job['other']}{view}", name, f"{path}{view}")
+        self.copy(f"{self.job['other']}{view}", name, f"{path}{view}", **more)
 
     def create(self, path):
         self.copy(self.job["store"], ".", path)
 
 
 class Cp(Files):
+    packages = ("coreutils",)
     title = program = "cp -r"
 
     def copy(self, source, name, target):
@@ -72,6 +80,7 @@ class Cp(Files):
 
 
 class CpArchive(Files):
+    packages = ("coreutils",)
     title = program = "cp -a"
 
     def copy(self, source, name, target):
@@ -79,21 +88,26 @@ class CpArchive(Files):
 
 
 class Rsync(Files):
+    packages = ("rsync",)
     title, program = "rsync -a", "rsync"
+    instead = {("change", "file"): {"inplace": True, "say": "--inplace"}}
 
-    def copy(self, source, name, target):
-        tool("rsync", "-a", f"{source}/{name}{'/' if name == '.' else ''}", f"{target}/{name}")
+    def copy(self, source, name, target, inplace=False):
+        tool("rsync", "-a", *(["--inplace"] if inplace else []), f"{source}/{name}{'/' if name == '.' else ''}", f"{target}/{name}")
 
 
 class Tar(Files):
+    packages = ("tar",)
     title = program = "tar"
+    instead = {("change", "file"): {"overwrite": True, "say": "--overwrite"}}
 
-    def copy(self, source, name, target):
+    def copy(self, source, name, target, overwrite=False):
         tool("tar", "-C", source, "-cf", f"{self.work}/a.tar", name)
-        tool("tar", "-C", target, "-xf", f"{self.work}/a.tar")
+        tool("tar", "-C", target, *(["--overwrite"] if overwrite else []), "-xf", f"{self.work}/a.tar")
 
 
 class Zip(Files):
+    packages = ("zip", "unzip")
     title, program = "zip, unzip", "zip"
 
     def copy(self, source, name, target):
@@ -103,6 +117,7 @@ class Zip(Files):
 
 class Dd(Tool):
     """A part of a chunk, or of a raw file."""
+    packages = ("coreutils",)
     title = program = "dd, cat"
     reads, changes, file = ("decoded", "decoded3", "file"), ("decoded", "decoded3", "file"), "mount"
     names = ("t",)
@@ -137,6 +152,7 @@ class Dd(Tool):
 
 class Sha256sum(Tool):
     """Of a chunk: decoded as numpy has it, encoded as it is stored."""
+    packages = ("coreutils",)
     title = program = "sha256sum"
     reads = VIEWS
 
@@ -164,6 +180,7 @@ class Sha256sum(Tool):
 
 
 class Sed(Tool):
+    packages = ("sed",)
     title, program = "sed -i (an attribute)", "sed"
     changes, units = VIEWS, True
 
@@ -176,6 +193,7 @@ class Sed(Tool):
 
 
 class Move(Tool):
+    packages = ("coreutils",)
     title, program = "mv, rm -r (variables)", "mv"
     changes = VIEWS
 
@@ -205,12 +223,12 @@ def values_of(path, names):
 def cdl(work):
     """A netCDF-4 file for programs that copy one into a view."""
     import netCDF4
-    with netCDF4.Dataset(f"{work}/new.nc", "w") as data:
+    with netCDF4.Dataset(f"{work}/in.nc", "w") as data:
         for name, size in ("b", 6), ("a", 10), ("n", 12):
             data.createDimension(name, size)
         data.createVariable("v", "f4", ("b", "a"))[...] = V
         data.createGroup("sub").createVariable("w", "i4", ("n",))[...] = W
-    return f"{work}/new.nc"
+    return f"{work}/in.nc"
 
 
 class NetCDFTool(Tool):
@@ -221,6 +239,7 @@ class NetCDFTool(Tool):
 
 
 class Ncdump(NetCDFTool):
+    packages = ("netcdf-bin",)
     title = program = "ncdump"
     reads = (*V2, "file")
 
@@ -236,6 +255,7 @@ class Ncdump(NetCDFTool):
 
 
 class Nccopy(NetCDFTool):
+    packages = ("netcdf-bin",)
     title = program = "nccopy"
     reads, creates = (*V2, "file"), V2
 
@@ -248,9 +268,11 @@ class Nccopy(NetCDFTool):
 
 
 class Nco(NetCDFTool):
+    packages = ("nco",)
     title, program = "NCO (ncks, ncatted)", "ncks"
     reads, changes, creates = (*V2, "file"), V2, V2
     units = True
+    instead = {("create", view): {"no_tmp_fl": True, "say": "--no_tmp_fl"} for view in V2}
 
     @classmethod
     def expected(cls, action, view, kind):
@@ -263,11 +285,12 @@ class Nco(NetCDFTool):
     def change(self, path):
         tool("ncatted", "-O", "-a", "units,t,o,c,C", address(path))
 
-    def create(self, path):
-        tool("ncks", "-O", cdl(self.work), address(path))
+    def create(self, path, no_tmp_fl=False):
+        tool("ncks", "-O", *(["--no_tmp_fl"] if no_tmp_fl else []), cdl(self.work), address(path))
 
 
 class Cdo(NetCDFTool):
+    packages = ("cdo",)
     title, program = "CDO", "cdo"
     reads = (*V2, "file")
     names = ("t",)
@@ -278,6 +301,7 @@ class Cdo(NetCDFTool):
 
 
 class H5dump(NetCDFTool):
+    packages = ("hdf5-tools",)
     title = program = "h5dump"
     reads = ("file",)
 
@@ -290,21 +314,21 @@ class H5dump(NetCDFTool):
 
 
 class Gdal(Tool):
-    title, program = "gdal_translate (GDAL 3.6)", "gdal_translate"
+    packages = ("gdal-bin",)
+    title, program = "gdal_translate", "gdal_translate"
     reads, file = (*VIEWS, "file"), "hdf5"
     creates = VIEWS
-    names, made = ("t", "ocean/s"), {"v": V}
+    names, made = ("t", "ocean/s"), {"v/v": V}
 
     def read(self, path):
-        found = {}
-        for name in self.names:
-            source = f'NETCDF:"{path}":/{name}' if self.job["view"] == "file" else f'ZARR:"{path}":/{name}'
-            target = f"{self.work}/{name.replace('/', '-')}"
-            tool("gdal_translate", "-q", "-of", "ENVI", source, target)
-            found[name] = np.fromfile(target, DATA[name].dtype).reshape(DATA[name].shape)
-            if os.path.exists(f"{target}.aux.xml"):
-                os.remove(f"{target}.aux.xml")
-        return found
+        if self.job["view"] == "file":
+            return {name: self.bands(f'HDF5:"{path}"://{name}').reshape(DATA[name].shape) for name in self.names}
+        steps = [self.bands(f'ZARR:"{path}":/t:{i}') for i in range(3)]
+        return {"t": np.array(steps).reshape(T.shape), "ocean/s": self.bands(f'ZARR:"{path}":/ocean/s').reshape(10, 8)}
+
+    def bands(self, source):
+        tool("gdal_translate", "-q", "-of", "ENVI", source, f"{self.work}/out")
+        return np.fromfile(f"{self.work}/out", "<f8" if source.endswith("s") else "<f4")
 
     def create(self, path):
         with open(f"{self.work}/v", "wb") as file:
@@ -320,6 +344,12 @@ class Gdal(Tool):
 class Zarrita(Tool):
     title, program = "zarrita.js", "node"
     reads = changes = creates = VIEWS
+    instead = {("create", view): {"codecs": "bytes", "say": "codecs: [{name: 'bytes', ...}], fillValue: 0"} for view in V3}
+
+    @classmethod
+    def version(cls):
+        with open(os.path.join(os.environ["CODECFS_CLIENTS"], "zarrita/node_modules/zarrita/package.json")) as file:
+            return json.load(file)["version"]
 
     def script(self, action, *words):
         return tool("node", os.path.join(os.environ["CODECFS_CLIENTS"], "zarrita/table_zarrita.mjs"), action, *words)
@@ -331,8 +361,8 @@ class Zarrita(Tool):
     def change(self, path):
         self.script("change", path)
 
-    def create(self, path):
-        self.script("create", path)
+    def create(self, path, codecs=""):
+        self.script("create", path, codecs)
 
 
 def is_there(client):
