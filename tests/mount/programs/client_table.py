@@ -170,7 +170,7 @@ class Sources:
             self.add(data)
         for path in folder.rglob("changed-*"):  # which rsync would take for the same
             for part in (path, *path.rglob("*")):
-                os.utime(part, (time.time() + 100,) * 2)
+                os.utime(part, (1e9, 1e9))
         for kind, path in self.of("science").items():
             found = self.dump(path)
             assert {name: part["values"] for name, part in found.items()} == {name: values.tolist() for name, values in DATA.items()}, kind
@@ -286,20 +286,20 @@ class Row:
         said = self.trial(action, view, kind, {})
         if not said:
             return RIGHT
-        told = f"{self.client.title}, {action}, {view}, {kind}: {said}"
         self.said[action, view, kind] = said
-        note = self.note(told)
+        where = f"{self.client.title}, {action}, {view}, {kind}"
+        note = self.note(where, said)
         options = dict(self.client.instead.get((action, view), {}))
         if options:
             words = ", ".join(f"PATH/{value}" if name == "below" else f"{name}={value!r}" for name, value in options.items() if name != "say")
             words = options.pop("say", words)
             again = self.trial(action, view, kind, options)
-            note += f", and with `{words}`: {self.note(f'{self.client.title}, {action}, {view}, {kind}: {again}')}" if again else f". Right with `{words}`"
+            note += f", and with `{words}`: {self.note(where, again)}" if again else f". Right with `{words}`"
         return note
 
     @staticmethod
-    def note(told):
-        return next((note for expression, note in NOTES if expression.search(told)), told[:400])
+    def note(where, said):
+        return next((note for expression, note in NOTES if expression.search(f"{where}: {said}")), said[:400])
 
     def trial(self, action, view, kind, more):
         """What went wrong, or nothing."""

@@ -796,7 +796,7 @@ def await_end(child, source):
 
 def version_of(client):
     import importlib.metadata
-    return " / ".join(importlib.metadata.version(package) for package in client.packages)
+    return " / ".join(importlib.metadata.version(package).split("+")[0] for package in client.packages)
 
 
 def main():

@@ -250,7 +250,7 @@ class Ncdump(NetCDFTool):
             for name, numbers in re.findall(r"^\s*(\w+) =\s*([^;]*);", section, re.M):
                 name = "ocean/s" if name == "s" else name
                 if name in DATA:
-                    found[name] = np.array(numbers.split(","), float).reshape(DATA[name].shape)
+                    found[name] = np.array(numbers.replace("_", "nan").split(","), float).reshape(DATA[name].shape)
         return found
 
 
