@@ -73,7 +73,7 @@ NOTES = [(re.compile(expression), note) for expression, note in [
     (r"netCDF4.*read.*Unknown file format", f"netCDF-C 4.10.1 does not read Zarr v3 ([netcdf-c]({ISSUES}Unidata/netcdf-c/issues/3214))"),
     (r"nccopy.*_FillValue type mismatch", f"netCDF-C 4.9.0 takes `_FillValue` of Zarr for a double, in variables of floats, too; `ncks` copies them "
      f"([netcdf-c]({ISSUES}Unidata/netcdf-c/issues/3038))"),
-    (r"(ncdump|nccopy|NCO.*|CDO), read, encoded.*other values", "wrong numbers: netCDF-C 4.9.0 returns compressed bytes as data where it finds no "
+    (r"^(ncdump|nccopy|NCO.*|CDO), read, encoded, ", "wrong numbers: netCDF-C 4.9.0 returns compressed bytes as data where it finds no "
      f"filters for Zarr ([netcdf-c]({ISSUES}Unidata/netcdf-c/issues/2484))"),
     (r"NCO.*nco__create", f"its temporary file would be beside the mount or view ([nco]({ISSUES}nco/nco/issues/239))"),
     (r"codec zlib is not supported", f"lacks the codec zlib of [zarrs]({ISSUES}zarrs/zarrs/pull/160)"),
