@@ -28,8 +28,8 @@ sys.path[:0] = [str(PROGRAMS), str(TOP / "tests/support")]
 import table_clients  # noqa: E402
 import table_tools  # noqa: E402
 from mounts import Mount, MountError, mounted  # noqa: E402
-from running import codecfs, run  # noqa: E402
-from table_clients import CHANGED_T, DATA, DIMENSIONS, KINDS, T_CHUNKS, V3, VIEWS  # noqa: E402
+from running import codecfs  # noqa: E402
+from table_clients import CHANGED_T, DATA, DIMENSIONS, KINDS, T_CHUNKS, VIEWS  # noqa: E402
 
 VENVS = pathlib.Path(os.environ.setdefault("CODECFS_CLIENTS", str(pathlib.Path.home() / ".cache/codecfs-clients")))
 PLUGINS = next(map(str, VENVS.glob("hdf5plugin/lib/python3*/site-packages/hdf5plugin/plugins")), "")  # for those that judge
@@ -136,7 +136,8 @@ def make_netcdf(path, t):
         for name, values in {**DATA, "t": t}.items():
             parent = data.createGroup("ocean") if "/" in name else data
             chunks = T_CHUNKS if name == "t" else None
-            variable = parent.createVariable(name.split("/")[-1], values.dtype, DIMENSIONS[name], zlib=True, shuffle=True, fill_value=-9, chunksizes=chunks)
+            variable = parent.createVariable(name.split("/")[-1], values.dtype, DIMENSIONS[name], zlib=True, shuffle=True, fill_value=-9,
+                                             chunksizes=chunks)
             variable.units = "K"
             variable[...] = values
 
@@ -432,7 +433,9 @@ def read_table():
     rows = {}
     for line in re.findall(r"^\| (.*) \|$", text, re.M)[2:]:
         title, version, *cells = line.split(" | ")
-        rows[title] = {"version": version, **{(action, view): notes.get(mark, mark) for view, cell in zip(COLUMNS, cells) for action, mark in zip(ACTIONS, cell.split())}}
+        rows[title] = {"version": version}
+        for view, cell in zip(COLUMNS, cells):
+            rows[title].update({(action, view): notes.get(mark, mark) for action, mark in zip(ACTIONS, cell.split())})
     return rows
 
 

@@ -565,8 +565,8 @@ def cells():
     import anndata
     import pandas
     import scipy.sparse
-    data = anndata.AnnData(CELLS, obs=pandas.DataFrame({"type": pandas.Categorical(TYPES), "n": np.arange(12)}, index=[f"cell{i}" for i in range(12)]),
-                           var=pandas.DataFrame(index=[f"gene{i}" for i in range(5)]), uns={"title": "cells"})
+    obs = pandas.DataFrame({"type": pandas.Categorical(TYPES), "n": np.arange(12)}, index=[f"cell{i}" for i in range(12)])
+    data = anndata.AnnData(CELLS, obs=obs, var=pandas.DataFrame(index=[f"gene{i}" for i in range(5)]), uns={"title": "cells"})
     data.layers["counts"] = scipy.sparse.csr_matrix(CELLS * (CELLS > 5))
     return data
 

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from table_clients import CHANGED_T, DATA, T, T_CHUNKS, V2, V3, VIEWS, Client, V, W  # noqa: E402
+from table_clients import DATA, T, T_CHUNKS, V2, V3, VIEWS, Client, V, W  # noqa: E402
 
 
 def tool(*words, shell=False, **more):
