@@ -227,8 +227,12 @@ Result<> MetadataEditor::apply_zarray(Ino directory, std::string_view text, cons
   asked["dtype"] = print_dtype(wanted->type);
   for (const char* key : {"dtype", "chunks", "filters"})
     if (print_json(stands[key]) != print_json(asked[key])) return unchangeable(key, stands[key], asked[key]);
-  const bool same_fill = now.fill_value.is_null() == wanted->fill_value.is_null() &&
-                         (now.fill_value.is_null() || now.fill == wanted->fill);
+  // A fill value of Zarr v3 is shown as null where it does not mark missing data; a program that wrote it as fill_value
+  // when it made the variable writes it again with every change of the attributes.
+  const bool is_shown =
+      !now.fill_value.is_null() || (mount_.dataset.source().is_zarr3() && !wanted->fill_value.is_null());
+  const bool same_fill =
+      is_shown ? !wanted->fill_value.is_null() && now.fill == wanted->fill : wanted->fill_value.is_null();
   if (!same_fill) return unchangeable("fill_value", stands["fill_value"], asked["fill_value"]);
   if (!wanted->max_shape.empty() && wanted->max_shape != now.max_shape)
     return fail(EINVAL, "{}: \"_maxshape\" of a variable cannot be changed; make another variable", node.path);

@@ -86,7 +86,7 @@ assert (again["g/x"][:] == np.arange(10)).all()
     assert values(new, "g/x", "y", "h/b") == {"g/x": list(range(10)), "y": np.full((6, 6), 1.5).tolist(), "h/b": [0, 1, 2, 3]}
 
 
-@pytest.mark.parametrize("kind", ["hdf5", "zarr"])
+@pytest.mark.parametrize("kind", ["hdf5", "zarr", "zarr3"])
 def test_zarr_2(mount, tmp_path, kind):
     """The same into the view `encoded`, by Debian's zarr-python 2 and by today's with zarr_format=2."""
     for number, (python, more) in enumerate({"/usr/bin/python3": "", python_of("mount-tests"): ", zarr_format=2"}.items()):
@@ -94,6 +94,23 @@ def test_zarr_2(mount, tmp_path, kind):
         m.kind, m.source = kind, tmp_path / f"{number}-{NAMES[kind]}"
         run(python, "-B", "-c", IMPORTS + DATASET + f"data.to_zarr(path{more})", m.path / ".codecfs/view/encoded")
         assert values(m, "t") == {"t": np.arange(40).reshape(10, 4).tolist()}
+
+
+def test_metadata_of_v2_is_written_again(mount, tmp_path):
+    """Clients write .zarray with each change of attributes; Zarr v3 does not show its fill value there."""
+    m = mount(tmp_path / "a.zarr", "create=zarr3")
+    array = {"zarr_format": 2, "shape": [10], "chunks": [5], "dtype": "<f8", "compressor": None, "filters": None, "fill_value": "NaN", "order": "C"}
+    path = m.path / ".codecfs/view/encoded/v/.zarray"
+    path.parent.mkdir()
+    for _ in range(2):
+        path.write_text(json.dumps(array))
+    shown = json.loads(path.read_text())
+    assert shown["fill_value"] is None
+    path.write_text(json.dumps(shown))
+    with pytest.raises(OSError, match="Invalid argument"):
+        path.write_text(json.dumps({**array, "fill_value": 7.0}))
+    m.close()
+    assert json.loads((tmp_path / "a.zarr/v/zarr.json").read_text())["fill_value"] == "NaN"
 
 
 def test_an_empty_root_shows_no_metadata_until_something_is_made(mount, tmp_path):
