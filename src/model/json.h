@@ -26,9 +26,12 @@ inline constexpr int kMaxJsonDepth = 1000;  // as deep as Python reads
 bool is_beginning_of_json(std::string_view text);
 
 /// Prints on one line (`indent` < 0, with ", " and ": " between items, as Python does) or indented. Doubles have the
-/// shortest form that reads back; NaN, Infinity, -Infinity are bare. The text is ASCII, because zarr 2's
-/// util.json_loads requires it: other characters are \uXXXX, and bytes that are not UTF-8 are \ufffd.
-std::string print_json(const Json& value, int indent = -1);
+/// shortest form that reads back; NaN, Infinity, -Infinity are bare. Bytes that are not UTF-8 are \ufffd.
+enum class JsonText : uint8_t {
+  ascii,  // other characters are \uXXXX: zarr 2's util.json_loads requires it
+  utf8,   // only control characters are: netCDF-C drops the backslash of \u00b0
+};
+std::string print_json(const Json& value, int indent = -1, JsonText text = JsonText::ascii);
 
 /// Whether a value is an integer that neither int64_t nor uint64_t holds.
 inline bool is_large_integer(const Json& value) { return value.is_binary(); }

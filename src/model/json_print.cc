@@ -37,10 +37,8 @@ void print_double(double value, std::string& out) {
   if (plain.find('.') == std::string_view::npos) out += ".0";
 }
 
-void print_code_point(char32_t code, std::string& out) {
-  if (code >= 0x20 && code < 0x7F) {
-    out += static_cast<char>(code);
-  } else if (code < 0x10000) {
+void print_escaped(char32_t code, std::string& out) {
+  if (code < 0x10000) {
     out += fmt::format("\\u{:04x}", static_cast<uint32_t>(code));
   } else {
     const uint32_t offset = static_cast<uint32_t>(code) - 0x10000;
@@ -48,7 +46,7 @@ void print_code_point(char32_t code, std::string& out) {
   }
 }
 
-void print_string(std::string_view string, std::string& out) {
+void print_string(std::string_view string, JsonText text, std::string& out) {
   out += '"';
   while (!string.empty()) {
     const size_t length = utf8_length(string);
@@ -66,7 +64,11 @@ void print_string(std::string_view string, std::string& out) {
       case '\t': out += "\\t"; break;
       case '\b': out += "\\b"; break;
       case '\f': out += "\\f"; break;
-      default: print_code_point(utf8_decode(string), out);
+      default:
+        if (c >= 0x20 && (c < 0x7F || text == JsonText::utf8))
+          out += string.substr(0, length);
+        else
+          print_escaped(utf8_decode(string), out);
     }
     string.remove_prefix(length);
   }
@@ -75,14 +77,14 @@ void print_string(std::string_view string, std::string& out) {
 
 class Printer {
  public:
-  Printer(int indent, std::string& out) : indent_(indent), out_(out) {}
+  Printer(int indent, JsonText text, std::string& out) : indent_(indent), text_(text), out_(out) {}
 
   void print(const Json& value, int depth) {
     switch (value.type()) {
       case Json::value_t::object: {
         const auto& items = value.get_ref<const Json::object_t&>();
         print_items('{', '}', items, depth, [&](const auto& item) {
-          print_string(item.first, out_);
+          print_string(item.first, text_, out_);
           out_ += ": ";
           print(item.second, depth + 1);
         });
@@ -93,7 +95,7 @@ class Printer {
         print_items('[', ']', items, depth, [&](const Json& item) { print(item, depth + 1); });
         break;
       }
-      case Json::value_t::string: print_string(value.get_ref<const std::string&>(), out_); break;
+      case Json::value_t::string: print_string(value.get_ref<const std::string&>(), text_, out_); break;
       case Json::value_t::boolean: out_ += value.get<bool>() ? "true" : "false"; break;
       case Json::value_t::number_integer: out_ += fmt::format("{}", value.get<int64_t>()); break;
       case Json::value_t::number_unsigned: out_ += fmt::format("{}", value.get<uint64_t>()); break;
@@ -129,14 +131,15 @@ class Printer {
   }
 
   int indent_;
+  JsonText text_;
   std::string& out_;
 };
 
 }  // namespace
 
-std::string print_json(const Json& value, int indent) {
+std::string print_json(const Json& value, int indent, JsonText text) {
   std::string out;
-  Printer(indent, out).print(value, 0);
+  Printer(indent, text, out).print(value, 0);
   return out;
 }
 

@@ -29,6 +29,7 @@
 #include "base/unique_fd.h"
 #include "fs/filesystem.h"
 #include "fs/kernel/operations.h"
+#include "fs/nodes/metadata_files.h"
 #include "fs/passthrough/fuse_version.h"
 #include "fs/passthrough/newer_protocol.h"
 #include "model/limits.h"
@@ -263,6 +264,7 @@ Result<std::unique_ptr<Source>> open_mounted(const SourceOpener& opener, const O
       source = opener.make_resting(std::move(source), options.source, may_write);
   }
   CODECFS_TRY(source->exclude_path(mountpoint));
+  if (options.adaptation.suits_netcdf) fs::show_utf8_in_files();
   return adapt_source(std::move(source), options.adaptation);
 }
 

@@ -2,6 +2,8 @@
 
 #include "backends/api/adapted_source.h"
 
+#include <map>
+#include <string>
 #include <utility>
 
 #include "backends/adapted/adapted_variable.h"
@@ -30,6 +32,9 @@ class AdaptedSource final : public WrappedSource {
   bool changed_outside(ObjectId object) override;
   Result<std::vector<Entry>> list(ObjectId group) override;
   Result<Entry> find(ObjectId group, std::string_view name) override;
+  Result<std::optional<NczarrMembers>> nczarr_members(ObjectId group) override {
+    return adaptation_.suits_netcdf ? std::nullopt : source().nczarr_members(group);
+  }
   Result<std::vector<Attribute>> group_attributes(ObjectId group) override {
     Result<std::vector<Attribute>> attributes = source().group_attributes(group);
     if (attributes && adaptation_.suits_netcdf) attributes = adapted::for_netcdf(*std::move(attributes));
@@ -78,6 +83,7 @@ class AdaptedSource final : public WrappedSource {
  private:
   /// Whether netCDF-C reads it, or nothing was asked for that. A variable that cannot be described is shown as that.
   bool is_shown(const Entry& entry);
+  VariablePtr with_own_names(const Variable& variable);
   Result<std::shared_ptr<const Form>> form_of(ObjectId variable);
   Result<std::shared_ptr<const Form>> make(ObjectId variable);
   /// None where the variable is shown in another form than it is stored in.
@@ -95,6 +101,8 @@ class AdaptedSource final : public WrappedSource {
   LruMap<ObjectId, Form> forms_{512, kMaxHeld};
   LruMap<ObjectId, Result<uint64_t>> lengths_{size_t{1} << 16};
   LruMap<ObjectId, bool> told_{size_t{1} << 16};  // variables that are left out, of which the log tells
+  Mutex naming_;
+  std::map<std::string, uint64_t> lengths_of_names_ CODECFS_GUARDED_BY(naming_);  // of dimensions
   Mutex measuring_{LockRank::measuring_strings};  // one variable at a time; held while its chunks are read
 };
 
@@ -111,7 +119,7 @@ bool AdaptedSource::is_shown(const Entry& entry) {
   if (entry.kind != EntryKind::variable) return true;
   const Result<VariablePtr> stored = source().facts(entry.object);
   if (!stored) return true;
-  const std::string why = adapted::why_not_netcdf(**stored, adaptation_);
+  const std::string why = adapted::why_not_netcdf(entry.name, **stored, adaptation_);
   if (!why.empty() && told_.get(entry.object) == nullptr) {
     log::warning("{}: is left out of the view for netCDF-C: it {}", entry.name, why);
     told_.put(entry.object, std::make_shared<const bool>(true));
@@ -139,7 +147,28 @@ Result<VariablePtr> AdaptedSource::facts(ObjectId variable) {
 Result<VariablePtr> AdaptedSource::variable(ObjectId variable) {
   CODECFS_ASSIGN(const std::shared_ptr<const Form> form, make(variable));
   CODECFS_ASSIGN(VariablePtr stored, source().variable(variable));
-  return adapted::described(*form, std::move(stored));
+  VariablePtr shown = adapted::described(*form, std::move(stored));
+  return adaptation_.suits_netcdf ? with_own_names(*shown) : shown;
+}
+
+/// netCDF-C 4.9 has one length for a dimension name in a whole store of Zarr, and would cut or pad other variables. The
+/// first length that is asked for has the name, others have names with their length.
+VariablePtr AdaptedSource::with_own_names(const Variable& variable) {
+  auto shown = std::make_shared<Variable>(variable);
+  shown->dimension_paths.reset();
+  std::optional<OptionalNames> names = names_of(variable);
+  if (!names) return shown;
+  const LockGuard lock(naming_);
+  for (size_t d = 0; d < names->size() && d < variable.grid.rank(); ++d) {
+    std::optional<std::string>& name = (*names)[d];
+    const uint64_t length = variable.grid.shape()[d];
+    if (!name || !adapted::is_netcdf_name(*name)) name = "dimension";
+    if (lengths_of_names_.try_emplace(*name, length).first->second == length) continue;
+    for (*name += fmt::format("_{}", length); lengths_of_names_.try_emplace(*name, length).first->second != length;)
+      *name += "_";
+  }
+  set_names(*shown, std::move(names));
+  return shown;
 }
 
 Result<ChunkInfo> AdaptedSource::locate(ObjectId variable, uint64_t number) {

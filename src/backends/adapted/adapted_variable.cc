@@ -8,6 +8,8 @@
 
 #include "backends/adapted/leading_part.h"
 #include "backends/adapted/string_chunks.h"
+#include "base/utf8.h"
+#include "model/float_attributes.h"
 #include "model/json.h"
 #include "model/limits.h"
 
@@ -118,6 +120,14 @@ bool have_floats(const Json& list) {
          });
 }
 
+/// netCDF-C knows \n and the like, and no \u0001.
+std::string without_controls(std::string text) {
+  std::erase_if(text, [](unsigned char c) {
+    return c < 0x20 && std::string_view("\b\f\n\r\t").find(static_cast<char>(c)) == std::string_view::npos;
+  });
+  return text;
+}
+
 Json as_floats(const Json& list) {
   Json floats = Json::array();
   for (const Json& one : list) floats.push_back(one.get<double>());
@@ -209,7 +219,8 @@ Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const R
   return form;
 }
 
-std::string why_not_netcdf(const Variable& stored, const Adaptation& adaptation) {
+std::string why_not_netcdf(std::string_view name, const Variable& stored, const Adaptation& adaptation) {
+  if (!is_netcdf_name(name)) return "has a name that netCDF does not have";
   const std::vector<uint64_t>& shape = stored.grid.shape();
   if (std::ranges::find(shape, 0) != shape.end())
     return "has a dimension of length 0, for which it refuses a whole store";
@@ -225,15 +236,29 @@ std::string why_not_netcdf(const Variable& stored, const Adaptation& adaptation)
   }
 }
 
+bool is_netcdf_name(std::string_view name) {
+  if (name.empty() || name.size() > 256 || !is_utf8(name)) return false;
+  const auto is_plain = [](unsigned char c) { return c >= 0x20 && c != 0x7f && c != '/'; };
+  const auto first = static_cast<unsigned char>(name.front());
+  const bool starts_well = first >= 0x80 || first == '_' || std::isalnum(first) != 0;
+  return starts_well && name.back() != ' ' && std::ranges::all_of(name, is_plain);
+}
+
 std::vector<Attribute> for_netcdf(std::vector<Attribute> attributes) {
-  std::erase_if(attributes, [](const Attribute& attribute) { return attribute.name.starts_with("_codecfs_"); });
-  std::erase_if(attributes, [](const Attribute& attribute) { return attribute.name.empty(); });
+  restore_floats(attributes);
+  std::erase_if(attributes, [](const Attribute& attribute) {
+    return attribute.name.starts_with("_codecfs_") || attribute.name.starts_with("_nczarr_") ||
+           attribute.name.starts_with("_NCZARR_") || !is_netcdf_name(attribute.name);
+  });
   for (Attribute& attribute : attributes) {
+    if (attribute.name == kFillAttribute && attribute.value->is_array() && attribute.value->size() == 1)
+      attribute.value = Json((*attribute.value)[0]);
+    if (attribute.value->is_string()) attribute.value = Json(without_controls(attribute.value->get<std::string>()));
     const Json& value = *attribute.value;
     if (value.is_string() || value.is_number() || value.is_boolean()) continue;
     attribute.value = have_type_of_first(value) ? value
                       : have_floats(value)      ? as_floats(value)
-                                                : Json(print_json(value));
+                                                : Json(without_controls(print_json(value, -1, JsonText::utf8)));
   }
   return attributes;
 }

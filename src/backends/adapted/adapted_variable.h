@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/api/adapted_source.h"
@@ -36,7 +37,9 @@ bool needs_length(const Variable& stored, const Adaptation& adaptation);
 Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const Result<uint64_t>& longest);
 
 /// Why netCDF-C does not read the adapted variable, in words that follow its name; empty if it does.
-std::string why_not_netcdf(const Variable& stored, const Adaptation& adaptation);
+std::string why_not_netcdf(std::string_view name, const Variable& stored, const Adaptation& adaptation);
+/// netCDF-C's rule for names; source: netcdf-c, libdispatch/dstring.c (NC_check_name).
+bool is_netcdf_name(std::string_view name);
 /// The attributes as netCDF-C 4.9 reads them: what is neither a text nor numbers becomes its JSON text. Without notes
 /// for a conversion back.
 std::vector<Attribute> for_netcdf(std::vector<Attribute> attributes);

@@ -32,7 +32,7 @@ std::optional<uint64_t> StagedFile::shown_size() {
   return shown_ ? std::optional(text_->size()) : std::nullopt;
 }
 
-Result<> StagedFile::write(uint64_t offset, Bytes bytes, bool is_mapped) {
+Result<> StagedFile::write(uint64_t offset, Bytes bytes, Descriptor* descriptor) {
   if (offset > max_bytes_ || bytes.size() > max_bytes_ - offset)
     return fail(EFBIG, "this file can have {} bytes at most", max_bytes_);
   const LockGuard lock(mutex_);
@@ -46,7 +46,7 @@ Result<> StagedFile::write(uint64_t offset, Bytes bytes, bool is_mapped) {
   else
     written_.reset();
   changed_ = shown_ = true;
-  mapped_ = mapped_ || is_mapped;
+  (descriptor == nullptr ? mapped_ : descriptor->has_written_) = true;
   return {};
 }
 
@@ -60,13 +60,15 @@ Result<> StagedFile::resize(uint64_t size) {
   return {};
 }
 
-std::optional<StagedFile::Change> StagedFile::take_change(bool has_written) {
+std::optional<StagedFile::Change> StagedFile::take_change(Descriptor* descriptor) {
   const LockGuard lock(mutex_);
-  if (changed_ ? !has_written && !mapped_ : is_new_) return std::nullopt;
+  const bool is_own = descriptor == nullptr || descriptor->has_written_ || mapped_;
+  if (changed_ ? !is_own : is_new_) return std::nullopt;
   std::optional<std::string> without_rest;
   if (changed_ && written_ && *written_ < text_->size()) without_rest = text_->substr(0, *written_);
   // From here on no memory is needed: the change is taken, or still to be taken.
-  shown_ = is_new_ = false;
+  shown_ = is_new_ = mapped_ = false;
+  if (descriptor != nullptr) descriptor->has_written_ = false;
   if (!std::exchange(changed_, false)) return std::nullopt;
   ++applying_;
   return Change(*this, text_, std::move(without_rest));

@@ -40,8 +40,13 @@ class StagedFile {
   std::shared_ptr<const std::string> text_if_written_whole();
   /// Size of the text in bytes, until it is applied: from then on the file is what the source has.
   std::optional<uint64_t> shown_size();
-  /// EFBIG. `is_mapped`: the kernel writes a page of a mapping, through any of the open descriptors.
-  Result<> write(uint64_t offset, Bytes bytes, bool is_mapped = false);
+  /// What an open descriptor has written.
+  class Descriptor {
+    friend class StagedFile;
+    bool has_written_ = false;  // since its change was taken; guarded by the mutex of the file
+  };
+  /// EFBIG. `descriptor`: null for a page of a mapping, which the kernel writes through any descriptor.
+  Result<> write(uint64_t offset, Bytes bytes, Descriptor* descriptor);
   /// Truncation alone is not a change: a shell truncates a file before it writes.
   Result<> resize(uint64_t size);
   /// A text that is being applied: at the end of its lifetime it is in the source, or was refused. The file outlives
@@ -70,9 +75,9 @@ class StagedFile {
     StagedFile* owner_;
   };
   /// Returns the text if it was written since the last call. From then on the file is shown as the source has it,
-  /// except for a new file without any writes yet. `has_written`: the descriptor that is flushed has written since its
-  /// last flush; what only others have written is left to them, as it may be a part of what they write.
-  std::optional<Change> take_change(bool has_written);
+  /// except for a new file without any writes yet. `descriptor`: what only others have written is left to them, as it
+  /// may be a part of what they write; null: it is not. Without memory, the change is still to be taken.
+  std::optional<Change> take_change(Descriptor* descriptor);
   /// A descriptor was closed: a new file without any writes disappears with the last one.
   void end();
 
@@ -86,7 +91,7 @@ class StagedFile {
   std::shared_ptr<std::string> text_ CODECFS_GUARDED_BY(mutex_);
   uint64_t open_ CODECFS_GUARDED_BY(mutex_) = 1;  // descriptors
   bool changed_ CODECFS_GUARDED_BY(mutex_) = false;
-  bool mapped_ CODECFS_GUARDED_BY(mutex_) = false;  // the kernel has written pages, in the name of any descriptor
+  bool mapped_ CODECFS_GUARDED_BY(mutex_) = false;  // pages of a mapping are a part of the change
   int applying_ CODECFS_GUARDED_BY(mutex_) = 0;     // changes that were taken
   // Bytes of the change that were written sequentially from the beginning; none: written in another way.
   std::optional<uint64_t> written_ CODECFS_GUARDED_BY(mutex_) = 0;

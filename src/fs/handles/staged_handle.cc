@@ -16,18 +16,19 @@ Result<Slice> StagedHandle::read(uint64_t offset, size_t size) {
 Result<size_t> StagedHandle::write(uint64_t offset, Bytes bytes, const PageCopies::WrittenBack* written_back,
                                    const Cancelled&) {
   if (written_back != nullptr && !written_back->any) return bytes.size();
-  const bool is_mapped = written_back != nullptr;
-  if (!is_mapped) has_written_ = true;
-  CODECFS_TRY(staged_->write(offset, bytes, is_mapped));
+  CODECFS_TRY(staged_->write(offset, bytes, written_back == nullptr ? &descriptor_ : nullptr));
   // Programs that ignore errors of close(), such as shells, see those of write(). The text stays, so close() fails too.
   if (const std::shared_ptr<const std::string> text = staged_->text_if_written_whole())
     CODECFS_TRY(uses_.editor.check(staged_->ino(), *text));
   return bytes.size();
 }
 
-Result<> StagedHandle::flush(const Cancelled& cancelled) {
+Result<> StagedHandle::flush(const Cancelled& cancelled) { return store(&descriptor_, cancelled); }
+
+/// `descriptor`: null, if what others have written is to be stored, too.
+Result<> StagedHandle::store(StagedFile::Descriptor* descriptor, const Cancelled& cancelled) {
   const bool shown = staged_->shown_size().has_value();
-  std::optional<StagedFile::Change> change = staged_->take_change(has_written_.exchange(false));
+  std::optional<StagedFile::Change> change = staged_->take_change(descriptor);
   if (!change && (!shown || staged_->shown_size())) return {};
   const Ino ino = staged_->ino();
   FailPoints::allocate();
@@ -43,7 +44,7 @@ Result<> StagedHandle::flush(const Cancelled& cancelled) {
 }
 
 Result<> StagedHandle::sync(const Cancelled& cancelled) {
-  CODECFS_TRY(flush(cancelled));
+  CODECFS_TRY(store(nullptr, cancelled));
   MountContext& mount = uses_.mount;
   CODECFS_ASSIGN(const Place place, mount.tree.nodes.at(staged_->ino()));
   if (place.file != FileKind::chunk) return mount.chunks.write_back.commit();

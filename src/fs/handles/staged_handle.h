@@ -1,7 +1,6 @@
 #pragma once
 // An open file that is stored as a whole when it is closed: a metadata file, or an encoded chunk.
 
-#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -35,9 +34,11 @@ class StagedHandle final : public FileHandle {
   bool close() override;
 
  private:
+  Result<> store(StagedFile::Descriptor* descriptor, const Cancelled& cancelled);
+
   const Uses uses_;
   const std::shared_ptr<StagedFile> staged_;
-  std::atomic<bool> has_written_ = false;  // since its last flush; pages of mappings do not count
+  StagedFile::Descriptor descriptor_;
 };
 
 }  // namespace codecfs::fs

@@ -1,6 +1,7 @@
 #include "fs/nodes/metadata_files.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "backends/api/zarr_texts.h"
 #include "filters/core/codec_json.h"
@@ -154,7 +155,13 @@ Json unreadable_json(const Error& error) {
   return json;
 }
 
-std::string file_text(const Json& json) { return print_json(json, 4) + "\n"; }
+namespace {
+std::atomic<JsonText> text_of_files = JsonText::ascii;
+}
+
+void show_utf8_in_files() { text_of_files = JsonText::utf8; }
+
+std::string file_text(const Json& json) { return print_json(json, 4, text_of_files) + "\n"; }
 
 Result<Variable> parse_zarray(std::string_view text, bool with_codecs) {
   CODECFS_ASSIGN(const Json json, parse_object(".zarray", text));

@@ -36,6 +36,8 @@ Json zgroup_json();
 Json unreadable_json(const Error& error);
 /// The text of a file: indented, with a newline at the end.
 std::string file_text(const Json& json);
+/// From now on file_text() does not escape what is not ASCII, in this process.
+void show_utf8_in_files();
 
 /// The variable that a written .zarray describes: type, grid, fill value, object codec, and max_shape if it has
 /// "_maxshape" (a list of lengths, null for an unlimited dimension), is_fill_unmarked if "_fillmark" is false;

@@ -269,6 +269,47 @@ def test_view_for_netcdf(mount, odd, plain_home):
         assert caught.value.errno == errno.EROFS
 
 
+def test_dimensions_of_one_name_in_the_view_for_netcdf(mount, tmp_path, plain_home):
+    """netCDF-C 4.9 has one length for a name in a whole store, and cuts or pads what has another."""
+    group = zarr.open_group(str(tmp_path / "z"), "w")
+    arrays = {"scalar": ((5,), ["scalar"]), "one": ((), []), "a": ((2,), ["x"]), "b": ((3,), ["x"]), "g/c": ((4,), ["x"]),
+              "g/d": ((2, 3), ["x", "x"]), "odd": ((2,), ["a/b"]), "text": ((6,), ["string3"])}
+    for name, (shape, dims) in arrays.items():
+        data = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype("i4") + 7
+        group.create_dataset(name, data=data, chunks=shape or None).attrs["_ARRAY_DIMENSIONS"] = dims
+    group.create_dataset("words", data=np.array(["abc", "de"]), dtype="S3").attrs["_ARRAY_DIMENSIONS"] = ["x"]
+    m = mount(tmp_path / "z", "view=netcdf")
+    shown = data_of(ncdump(url(m.path)))
+    assert {name: shown[name.split("/")[-1]] for name in arrays} == {
+        name: ",".join(str(number + 7) for number in range(np.prod(shape, dtype=int))) for name, (shape, _) in arrays.items()}
+    assert joined(np.array(shown["words"].split(","), "u1").reshape(2, 3)) == ["abc", "de"]
+
+
+def test_attributes_in_the_view_for_netcdf(mount, tmp_path, plain_home):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["v"] = np.arange(2, dtype="f4")
+        for name, value in {"units": "\u00b0C", "words": np.array(["\u00e9", "b"], object), "control": "a\x01\tb", "_FillValue": np.array([np.nan], "f4"),
+                            "missing_value": np.nan, "limits": [1.0, np.inf], "a/b": 1}.items():
+            file["v"].attrs[name] = value
+    m = mount(tmp_path / "a.h5", "view=netcdf")
+    text = ncdump(url(m.path))
+    for line in ('v:units = "\u00b0C" ;', 'v:words = "[\\"\u00e9\\", \\"b\\"]" ;', 'v:control = "a\\tb" ;', "v:missing_value = NaN ;",
+                 "v:limits = 1., Infinity ;"):
+        assert line in text, (line, text)
+    assert "a/b" not in text and "_codecfs" not in text
+    assert json.loads((m.path / "v/.zattrs").read_text())["units"] == "\u00b0C"
+
+
+def test_an_nczarr_store_in_the_view_for_netcdf(mount, netcdf, tmp_path, plain_home):
+    """It is plain Zarr there: what netCDF-C notes of variables is not right for them in another form."""
+    codecfs("convert", "--format", "nczarr", netcdf, tmp_path / "n.nczarr")
+    m = mount(tmp_path / "n.nczarr", "view=netcdf")
+    text = ncdump(url(m.path))
+    shown, file = data_of(text), data_of(ncdump(netcdf))
+    assert {name: shown[name] for name in ("time", "t")} == {name: file[name] for name in ("time", "t")}
+    assert "_nczarr" not in text and "_NCProperties" not in text
+
+
 def test_a_newer_netcdf_reads_the_view_for_netcdf(mount, odd, netcdf):
     script = ("import json, sys, netCDF4; data = netCDF4.Dataset(sys.argv[1]);"
               "print(json.dumps({name: data[name][:].tolist() for name in sys.argv[2:]}))")

@@ -349,17 +349,21 @@ def test_directories_of_dimensions_survive_a_kill(mount, tmp_path):
     assert "int time(time)" in run("ncdump", "-h", tmp_path / "new.nc").stdout
 
 
-def test_a_group_with_a_variable_keeps_its_name(mount, tmp_path):
-    m = mount(tmp_path / "new.nc", "create=hdf5,view=decoded")
-    array = json.dumps({"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "<i4", "compressor": None, "filters": None, "fill_value": 0,
-                        "order": "C"})
-    for name in ("time", "time/x", "air"):
-        (m.path / name).mkdir()
-    for name in ("time/x", "air"):
-        (m.path / name / ".zarray").write_text(array)
+@pytest.mark.parametrize("made", ["variable", "attribute", "other link"])
+def test_a_group_with_content_keeps_its_name(mount, tmp_path, made):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        group = file.create_group("time").create_group("x")
+        if made == "variable":
+            group["y"] = [1, 2]
+        elif made == "attribute":
+            group.attrs["units"] = "s"
+        else:
+            file["other"] = group
+        file["air"] = [1, 2]
+    m = mount(tmp_path / "a.h5", "view=decoded")
     with pytest.raises(OSError):
         (m.path / "air/.zattrs").write_text('{"_ARRAY_DIMENSIONS": ["time"]}')
-    assert 'a group "time" with members' in xattr(m.path / "air", "_Error")
+    assert 'a group "time" with members or attributes' in xattr(m.path / "air", "_Error")
     m.close()
-    with h5py.File(tmp_path / "new.nc") as file:
+    with h5py.File(tmp_path / "a.h5") as file:
         assert "x" in file["time"]

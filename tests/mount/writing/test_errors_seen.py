@@ -3,6 +3,7 @@ import errno
 import json
 import mmap
 import os
+import threading
 
 import h5py
 import numcodecs
@@ -136,6 +137,31 @@ def test_a_descriptor_leaves_what_others_write_to_them(m):
     with pytest.raises(OSError) as failure:
         os.close(file)
     assert failure.value.errno == errno.EINVAL and path.read_text() == "2,4|32015,3\n"
+
+
+def test_fsync_stores_what_others_have_written(m):
+    path = m.path / "v/_Filter"
+    file, other = os.open(path, os.O_WRONLY | os.O_TRUNC), os.open(path, os.O_WRONLY)
+    os.write(file, b"shuffle|zstd,7")
+    os.fsync(other)
+    assert path.read_text() == "2,4|32015,7\n"
+    os.close(file)
+    os.close(other)
+    assert path.read_text() == "2,4|32015,7\n"
+
+
+def test_closes_beside_a_write_lose_nothing(m):
+    """Of a duplicate, while another thread writes: the change is stored by one of the closes."""
+    path = m.path / "v/_Filter"
+    for number in range(300):
+        file = os.open(path, os.O_WRONLY | os.O_TRUNC)
+        copies = [os.dup(file) for _ in range(2)]
+        closing = threading.Thread(target=lambda: [os.close(copy) for copy in copies])  # noqa: B023 (it ends in this turn)
+        closing.start()
+        os.write(file, f"zstd,{number % 9 + 1}\n".encode())
+        closing.join()
+        os.close(file)
+        assert path.read_text() == f"32015,{number % 9 + 1}\n", number
 
 
 def test_a_mapping_is_stored_by_any_close(m):

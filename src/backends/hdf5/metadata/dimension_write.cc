@@ -33,15 +33,16 @@ Result<> move_link(hid_t group, const std::string& from, const std::string& to) 
   return {};
 }
 
-// Whether a group has nothing but groups in it, as one made for the chunk directories of a variable.
+// Whether a group has nothing but groups in it, as one made for the chunk directories of a variable. Neither may have
+// attributes or other links.
 bool has_groups_alone(hid_t file, uint64_t address, int depth) {
   const Handle group(open_object(file, address));
-  if (!group || depth > H5S_MAX_RANK) return false;
+  ObjectInfo info;
+  if (!group || depth > H5S_MAX_RANK || !object_info(group.get(), info)) return false;
+  if (info.type != H5O_TYPE_GROUP || info.references != 1 || info.attributes != 0) return false;
   const Result<std::vector<Link>> links = links_of(group.get());
   return links && std::ranges::all_of(*links, [&](const Link& link) {
-           ObjectInfo info;
-           return link.info.type == H5L_TYPE_HARD && object_info_by_name(group.get(), link.name.c_str(), info) &&
-                  info.type == H5O_TYPE_GROUP && has_groups_alone(file, info.address, depth + 1);
+           return link.info.type == H5L_TYPE_HARD && has_groups_alone(file, link.info.address, depth + 1);
          });
 }
 
@@ -151,7 +152,7 @@ Result<> DimensionWriter::check_scale(Plan::Dimension& dimension, const Scale& s
   return {};
 }
 
-// Checks that a dimension without variable can get the name, which a variable may have, or a group without variables:
+// Checks that a dimension without variable can get the name, which a variable may have, or a group without content:
 // programs that copy a Zarr store may make all directories first, also those of the dimension's variable.
 Result<> DimensionWriter::check_free(const Plan& plan, const std::string& name) {
   CODECFS_ASSIGN(const Handle group, tree_.open_group(plan.group));
@@ -164,7 +165,7 @@ Result<> DimensionWriter::check_free(const Plan& plan, const std::string& name) 
     return fail(EINVAL, "{} has a member \"{}\" that is not a variable, so no dimension can have this name",
                 tree_.path(plan.group), name);
   if (info.type == H5O_TYPE_GROUP && !has_groups_alone(file_, info.address, 0))
-    return fail(EINVAL, "{} has a group \"{}\" with members, so no dimension can have this name",
+    return fail(EINVAL, "{} has a group \"{}\" with members or attributes, so no dimension can have this name",
                 tree_.path(plan.group), name);
   if (link_exists(group.get(), std::string(kNonCoordinate) + name))
     return fail(EINVAL, "{} has two members \"{}\"", tree_.path(plan.group), name);
@@ -302,6 +303,8 @@ Result<> DimensionWriter::make_scale(const Plan& plan, hid_t group, hid_t datase
 // Programs that know dimensions by name take this coordinate for those of the variables here that were written first,
 // and got the dimension of this name and length of a group above.
 Result<> DimensionWriter::take_over_users(const Plan& plan, hid_t dataset) {
+  // A file of netCDF-C, in which variables name their dimensions by number: they have those that they were made with.
+  if (dimensions_.numbers().used) return {};
   CODECFS_ASSIGN(const std::vector<Extent> extents, extents_of(dataset));
   std::unordered_set<uint64_t> here;  // addresses of what is in the group
   for (ObjectId at = plan.group; at != ObjectTree::kRoot;) {

@@ -308,7 +308,8 @@ void ObjectStore::expect_tree(const std::string& group) const try {
       const std::vector<std::string> more = metadata_of(level[i], *members[i]);
       keys.insert(keys.end(), more.begin(), more.end());
     }
-    texts_.prepare(keys);
+    texts_.prepare(keys, deadline);
+    if (Clock::now() > deadline) return;
     std::vector<std::string> below;
     for (size_t i = 0; i < level.size(); ++i)
       for (const std::string& name : members[i]->names)

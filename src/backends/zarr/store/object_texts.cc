@@ -136,12 +136,13 @@ Result<ObjectTexts::Text> ObjectTexts::get(const std::string& key) {
   return made;
 }
 
-void ObjectTexts::prepare(const std::vector<std::string>& keys) {
+void ObjectTexts::prepare(const std::vector<std::string>& keys, Clock::time_point until) {
   {
     const SharedLock lock(mutex_);
     if (is_consolidated_ || keys.empty()) return;
   }
   (void)parallel_for(keys.size(), {.threads = kAtOnce}, [&](uint64_t i) -> Result<> {
+    if (Clock::now() > until) return fail(ECANCELED, "there is no time for more");
     (void)get(keys[i]);
     return {};
   });

@@ -39,7 +39,9 @@ class ObjectTexts {
   using Text = std::shared_ptr<const std::optional<std::string>>;  // none in it: there is no such file
   Result<Text> get(const std::string& key);
   /// Reads these at once, so that get() has them; ignores errors, which get() will return.
-  void prepare(const std::vector<std::string>& keys);
+  /// `until`: after that, none are requested.
+  void prepare(const std::vector<std::string>& keys,
+               std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max());
   /// Whether a key is that of a group or array, or of the store.
   Result<bool> is_node(const std::string& key);
   /// Whether it is that of an array.
