@@ -25,12 +25,13 @@ inline constexpr int kMaxJsonDepth = 1000;  // as deep as Python reads
 /// Whether `text` is not a JSON text yet, but may become one if more is appended to it.
 bool is_beginning_of_json(std::string_view text);
 
-/// Prints on one line (`indent` < 0, with ", " and ": " between items, as Python does) or indented. Doubles have the
-/// shortest form that reads back; NaN, Infinity, -Infinity are bare. Bytes that are not UTF-8 are \ufffd.
+/// How print_json() writes what is not ASCII.
 enum class JsonText : uint8_t {
   ascii,  // other characters are \uXXXX: zarr 2's util.json_loads requires it
   utf8,   // only control characters are: netCDF-C drops the backslash of \u00b0
 };
+/// Prints on one line (`indent` < 0, with ", " and ": " between items, as Python does) or indented. Doubles have the
+/// shortest form that reads back; NaN, Infinity, -Infinity are bare. Bytes that are not UTF-8 are \ufffd.
 std::string print_json(const Json& value, int indent = -1, JsonText text = JsonText::ascii);
 
 /// Whether a value is an integer that neither int64_t nor uint64_t holds.
