@@ -382,11 +382,11 @@ Result<Converted> convert_tree(std::unique_ptr<Source> source, const DatasetInfo
   return done;
 }
 
-bool is_netcdf_name(const std::string& name) { return name.ends_with(".nc") || name.ends_with(".nc4"); }
+bool is_name_of_netcdf_file(const std::string& name) { return name.ends_with(".nc") || name.ends_with(".nc4"); }
 
 /// Whether a new HDF5 file is netCDF: its source names dimensions or is of netCDF, or its name says so.
 bool becomes_netcdf(Source& source, const DatasetInfo& info, const std::string& destination) {
-  if (is_netcdf_name(destination) || !real_dimensions(info).empty()) return true;
+  if (is_name_of_netcdf_file(destination) || !real_dimensions(info).empty()) return true;
   return std::ranges::any_of(info.nodes, [&](const InfoNode& node) {
     if (node.variable && node.variable->facts && node.variable->facts->dimension_paths) return true;
     if (node.entry.kind != EntryKind::group || node.error) return false;
@@ -432,7 +432,7 @@ Result<Converted> convert_into(Partial& partial, std::unique_ptr<Source> source,
   const bool is_file_copy = format == DatasetFormat::hdf5 && !info.format.starts_with("Zarr");
   ForNetcdf netcdf;
   if (format == DatasetFormat::hdf5 && !is_file_copy && becomes_netcdf(*source, info, destination)) {
-    netcdf = {.is_netcdf = true, .numbers_booleans = is_netcdf_name(destination), .lost_links = {}};
+    netcdf = {.is_netcdf = true, .numbers_booleans = is_name_of_netcdf_file(destination), .lost_links = {}};
     CODECFS_ASSIGN(netcdf.lost_links, follow_links(*source, name, info));
   }
   CODECFS_TRY(check_skips(options.skip, info, !is_file_copy));

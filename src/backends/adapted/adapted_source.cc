@@ -9,6 +9,7 @@
 #include "backends/adapted/adapted_variable.h"
 #include "backends/adapted/string_chunks.h"
 #include "backends/api/forwarding_source.h"
+#include "backends/api/names.h"
 #include "base/log.h"
 #include "base/lru_map.h"
 #include "base/mutex.h"
@@ -162,7 +163,7 @@ VariablePtr AdaptedSource::with_own_names(const Variable& variable) {
   for (size_t d = 0; d < names->size() && d < variable.grid.rank(); ++d) {
     std::optional<std::string>& name = (*names)[d];
     const uint64_t length = variable.grid.shape()[d];
-    if (!name || !adapted::is_netcdf_name(*name)) name = "dimension";
+    if (!name || !is_netcdf_name(*name)) name = "dimension";
     if (lengths_of_names_.try_emplace(*name, length).first->second == length) continue;
     for (*name += fmt::format("_{}", length); lengths_of_names_.try_emplace(*name, length).first->second != length;)
       *name += "_";

@@ -8,7 +8,7 @@
 
 #include "backends/adapted/leading_part.h"
 #include "backends/adapted/string_chunks.h"
-#include "base/utf8.h"
+#include "backends/api/names.h"
 #include "model/float_attributes.h"
 #include "model/json.h"
 #include "model/limits.h"
@@ -234,14 +234,6 @@ std::string why_not_netcdf(std::string_view name, const Variable& stored, const 
       return fmt::format("has floating-point numbers of {} bytes", stored.type.size);
     default: return "has a type that it does not read of Zarr";
   }
-}
-
-bool is_netcdf_name(std::string_view name) {
-  if (name.empty() || name.size() > 256 || !is_utf8(name)) return false;
-  const auto is_plain = [](unsigned char c) { return c >= 0x20 && c != 0x7f && c != '/'; };
-  const auto first = static_cast<unsigned char>(name.front());
-  const bool starts_well = first >= 0x80 || first == '_' || std::isalnum(first) != 0;
-  return starts_well && name.back() != ' ' && std::ranges::all_of(name, is_plain);
 }
 
 std::vector<Attribute> for_netcdf(std::vector<Attribute> attributes) {

@@ -38,8 +38,6 @@ Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const R
 
 /// Why netCDF-C does not read the adapted variable, in words that follow its name; empty if it does.
 std::string why_not_netcdf(std::string_view name, const Variable& stored, const Adaptation& adaptation);
-/// netCDF-C's rule for names; source: netcdf-c, libdispatch/dstring.c (NC_check_name).
-bool is_netcdf_name(std::string_view name);
 /// The attributes as netCDF-C 4.9 reads them: what is neither a text nor numbers becomes its JSON text. Without notes
 /// for a conversion back.
 std::vector<Attribute> for_netcdf(std::vector<Attribute> attributes);

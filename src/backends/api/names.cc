@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdint>
 
 #include "base/text_hash.h"
@@ -144,6 +145,14 @@ bool is_cut_name(std::string_view file_name) {
   const std::string_view tail = file_name.substr(file_name.size() - kCutTail);
   return tail.starts_with(kCutMark) &&
          std::ranges::all_of(tail.substr(2), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+bool is_netcdf_name(std::string_view name) {
+  if (name.empty() || name.size() > 256 || !is_utf8(name)) return false;
+  const auto is_plain = [](unsigned char c) { return c >= 0x20 && c != 0x7f && c != '/'; };
+  const auto first = static_cast<unsigned char>(name.front());
+  const bool starts_well = first >= 0x80 || first == '_' || std::isalnum(first) != 0;
+  return starts_well && name.back() != ' ' && std::ranges::all_of(name, is_plain);
 }
 
 }  // namespace codecfs

@@ -34,5 +34,8 @@ std::string name_before_copy(std::string_view file_name);
 bool is_cut_name(std::string_view file_name);
 /// Appends a suffix to a file name, which is truncated if both together exceed 255 bytes.
 std::string with_suffix(std::string_view file_name, std::string_view suffix);
+/// Whether netCDF-C accepts this as the name of a variable, group, dimension or attribute. Source: netcdf-c,
+/// libdispatch/dstring.c (NC_check_name).
+bool is_netcdf_name(std::string_view name);
 
 }  // namespace codecfs

@@ -306,14 +306,6 @@ bool is_default_fill(const DataType& type, std::span<const std::byte> fill) {
   return bytes && std::ranges::equal(*bytes, fill);
 }
 
-bool is_netcdf_name(std::string_view name) {
-  if (name.empty() || name.size() > 256 || !is_utf8(name)) return false;
-  const auto is_plain = [](unsigned char c) { return c >= 0x20 && c != 0x7f && c != '/'; };
-  const auto first = static_cast<unsigned char>(name.front());
-  const bool starts_well = first >= 0x80 || first == '_' || std::isalnum(first) != 0;
-  return starts_well && name.back() != ' ' && std::ranges::all_of(name, is_plain);
-}
-
 Json typed_attribute(const Json& value, const Json* type) {
   const std::string name = type != nullptr && type->is_string() ? type->get_ref<const std::string&>() : "";
   if (name.size() < 2) return value;

@@ -80,8 +80,6 @@ Result<> check_nczarr(const Variable& variable, NczarrForm form);
 std::optional<std::string> text_fill(const Variable& variable);
 /// Whether it is the fill value that netCDF-C gives to variables without _FillValue.
 bool is_default_fill(const DataType& type, std::span<const std::byte> fill);
-/// Whether netCDF-C accepts this as the name of a variable, group or dimension.
-bool is_netcdf_name(std::string_view name);
 
 /// Converts an attribute value to the type that netCDF-C has recorded for it: netCDF-C writes 1 for the float 1.0,
 /// "NaN" for a NaN, and 5 for the text "5". Returns other values unchanged.

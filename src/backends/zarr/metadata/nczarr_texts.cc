@@ -1,5 +1,6 @@
 #include "backends/api/nczarr_texts.h"
 
+#include "backends/api/names.h"
 #include "backends/zarr/metadata/metadata_write.h"
 #include "backends/zarr/metadata/nczarr.h"
 #include "model/json.h"
@@ -9,7 +10,7 @@ namespace codecfs::nczarr_texts {
 Result<> check_variable(const Variable& variable) { return zarr::check_nczarr(variable, zarr::NczarrForm::attributes); }
 
 Result<> check_name(std::string_view name) {
-  if (!zarr::is_netcdf_name(name)) return fail(EINVAL, "netCDF has no name like \"{}\"", name);
+  if (!is_netcdf_name(name)) return fail(EINVAL, "netCDF has no name like \"{}\"", name);
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "backends/api/names.h"
 #include "backends/zarr/source/nczarr_scope.h"
 #include "base/log.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/api/names.h"
 #include "backends/zarr/metadata/metadata_write.h"
 #include "model/json.h"
 
