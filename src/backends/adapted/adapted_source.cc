@@ -77,7 +77,11 @@ class AdaptedSource final : public WrappedSource {
   }
   Result<bool> wake() override {
     const Result<bool> same = WrappedSource::wake();
-    if (!same || !*same) lengths_.clear();
+    if (!same || !*same) {
+      lengths_.clear();
+      const LockGuard lock(naming_);
+      lengths_of_names_.clear();
+    }
     return same;
   }
 
@@ -117,15 +121,19 @@ bool AdaptedSource::changed_outside(ObjectId object) {
 bool AdaptedSource::is_shown(const Entry& entry) {
   if (!adaptation_.suits_netcdf) return true;
   if (entry.kind == EntryKind::symlink) return false;  // netCDF-C crashes or loops at some; the target has a name, too
+  const auto is_told = [&](std::string_view why) {
+    if (!why.empty() && told_.get(entry.object) == nullptr) {
+      log::warning("{}: is left out of the view for netCDF-C: it {}", entry.name, why);
+      told_.put(entry.object, std::make_shared<const bool>(true));
+    }
+    return why.empty();
+  };
+  if (entry.kind == EntryKind::group)
+    return is_told(is_netcdf_name(entry.name) ? "" : "has a name that netCDF does not have");
   if (entry.kind != EntryKind::variable) return true;
   const Result<VariablePtr> stored = source().facts(entry.object);
   if (!stored) return true;
-  const std::string why = adapted::why_not_netcdf(entry.name, **stored, adaptation_);
-  if (!why.empty() && told_.get(entry.object) == nullptr) {
-    log::warning("{}: is left out of the view for netCDF-C: it {}", entry.name, why);
-    told_.put(entry.object, std::make_shared<const bool>(true));
-  }
-  return why.empty();
+  return is_told(adapted::why_not_netcdf(entry.name, **stored, adaptation_));
 }
 
 Result<std::vector<Entry>> AdaptedSource::list(ObjectId group) {
@@ -163,7 +171,8 @@ VariablePtr AdaptedSource::with_own_names(const Variable& variable) {
   for (size_t d = 0; d < names->size() && d < variable.grid.rank(); ++d) {
     std::optional<std::string>& name = (*names)[d];
     const uint64_t length = variable.grid.shape()[d];
-    if (!name || !is_netcdf_name(*name)) name = "dimension";
+    constexpr size_t kLongest = 200;  // with a length behind it, netCDF has it still
+    if (!name || !is_netcdf_name(*name) || name->size() > kLongest) name = "dimension";
     if (lengths_of_names_.try_emplace(*name, length).first->second == length) continue;
     for (*name += fmt::format("_{}", length); lengths_of_names_.try_emplace(*name, length).first->second != length;)
       *name += "_";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -83,6 +84,12 @@ Result<> show_bytes(Variable& shown, bool is_converted) {
   if (!shown.max_shape.empty() || shown.grid.rank() == 0) shown.max_shape.emplace_back(length);
   CODECFS_ASSIGN(shown.grid, ChunkGrid::make(std::move(shape), std::move(chunks)));
   return {};
+}
+
+bool is_big_endian_number(const DataType& type) {
+  const bool is_number =
+      type.kind == TypeKind::signed_int || type.kind == TypeKind::unsigned_int || type.kind == TypeKind::floating;
+  return is_number && type.order == ByteOrder::big && type.size > 1;
 }
 
 /// An array of one element: its chunk has the name and the bytes of that of the scalar.
@@ -182,7 +189,9 @@ Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const R
       adaptation.strings == StringForm::utf8 && stored->type.kind == TypeKind::unicode && has_strings(*stored);
   form.suits_netcdf = adaptation.suits_netcdf;
   const bool shows_scalar = adaptation.suits_netcdf && stored->grid.rank() == 0;
-  if (form.chunks == stored->grid.chunks() && !is_converted && !shows_bytes && !form.is_vlen && !shows_scalar)
+  form.is_swapped = adaptation.suits_netcdf && is_big_endian_number(stored->type);
+  if (form.chunks == stored->grid.chunks() && !is_converted && !shows_bytes && !form.is_vlen && !shows_scalar &&
+      !form.is_swapped)
     return form;
 
   auto shown = std::make_shared<Variable>(*stored);
@@ -209,6 +218,10 @@ Result<Form> make_form(VariablePtr stored, const Adaptation& adaptation, const R
     form.shows_fill = shown->type.size > 1 && !is_all_zero(shown->fill);
     CODECFS_TRY(show_bytes(*shown, is_converted));
     if (shown->grid.rank() > stored->grid.rank()) form.added = fmt::format("string{}", shown->grid.shape().back());
+  }
+  if (form.is_swapped) {
+    shown->type.order = ByteOrder::little;
+    std::ranges::reverse(shown->fill);
   }
   if (shows_scalar && shown->grid.rank() == 0) {
     CODECFS_TRY(show_scalar(*shown));
@@ -242,9 +255,13 @@ std::vector<Attribute> for_netcdf(std::vector<Attribute> attributes) {
     return attribute.name.starts_with("_codecfs_") || attribute.name.starts_with("_nczarr_") ||
            attribute.name.starts_with("_NCZARR_") || !is_netcdf_name(attribute.name);
   });
+  // Of another form, netCDF-C refuses the variable or its store. NaN needs no mark.
+  std::erase_if(attributes, [](Attribute& attribute) {
+    if (attribute.name != kFillAttribute) return false;
+    if (attribute.value->is_array() && attribute.value->size() == 1) attribute.value = Json((*attribute.value)[0]);
+    return !attribute.value->is_number() || !std::isfinite(attribute.value->get<double>());
+  });
   for (Attribute& attribute : attributes) {
-    if (attribute.name == kFillAttribute && attribute.value->is_array() && attribute.value->size() == 1)
-      attribute.value = Json((*attribute.value)[0]);
     if (attribute.value->is_string()) attribute.value = Json(without_controls(attribute.value->get<std::string>()));
     const Json& value = *attribute.value;
     if (value.is_string() || value.is_number() || value.is_boolean()) continue;
@@ -282,6 +299,11 @@ Result<Buffer> shown_chunk(const Form& form, Buffer chunk) {
     } else {
       CODECFS_ASSIGN(chunk, leading_part(chunk.bytes(), stored.grid.chunks(), form.chunks, stored.type.size));
     }
+  }
+  if (form.is_swapped) {
+    const MutableBytes bytes = chunk.mutable_bytes();
+    for (size_t at = 0; at + stored.type.size <= bytes.size(); at += stored.type.size)
+      std::ranges::reverse(bytes.subspan(at, stored.type.size));
   }
   if (form.string_length == 0 && !form.is_vlen) return chunk;
   uint64_t elements = 1;

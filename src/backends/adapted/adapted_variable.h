@@ -23,6 +23,7 @@ struct Form {
   bool is_vlen = false;        // strings of UTF-32 are shown as vlen-utf8
   std::string added = {};      // the name of a dimension that only the form has, its last; empty: none
   bool suits_netcdf = false;   // attributes are as for_netcdf() makes them
+  bool is_swapped = false;     // numbers of the other byte order, which netCDF-C 4.9 takes for little-endian
   /// No element of the shown type is the fill of the source, so chunks that are not stored are shown with it, too.
   bool shows_fill = false;
 

@@ -60,15 +60,14 @@ Result<> StagedFile::resize(uint64_t size) {
   return {};
 }
 
-std::optional<StagedFile::Change> StagedFile::take_change(Descriptor* descriptor) {
+std::optional<StagedFile::Change> StagedFile::take_change(Descriptor& descriptor) {
   const LockGuard lock(mutex_);
-  const bool is_own = descriptor == nullptr || descriptor->has_written_ || mapped_;
-  if (changed_ ? !is_own : is_new_) return std::nullopt;
+  if (changed_ ? !descriptor.has_written_ && !mapped_ : is_new_) return std::nullopt;
   std::optional<std::string> without_rest;
   if (changed_ && written_ && *written_ < text_->size()) without_rest = text_->substr(0, *written_);
   // From here on no memory is needed: the change is taken, or still to be taken.
   shown_ = is_new_ = mapped_ = false;
-  if (descriptor != nullptr) descriptor->has_written_ = false;
+  descriptor.has_written_ = false;
   if (!std::exchange(changed_, false)) return std::nullopt;
   ++applying_;
   return Change(*this, text_, std::move(without_rest));

@@ -75,9 +75,9 @@ class StagedFile {
     StagedFile* owner_;
   };
   /// Returns the text if it was written since the last call. From then on the file is shown as the source has it,
-  /// except for a new file without any writes yet. `descriptor`: what only others have written is left to them, as it
-  /// may be a part of what they write; null: it is not. Without memory, the change is still to be taken.
-  std::optional<Change> take_change(Descriptor* descriptor);
+  /// except for a new file without any writes yet. What only others than `descriptor` have written is left
+  /// to them, as it may be a part of what they write. Without memory, the change is still to be taken.
+  std::optional<Change> take_change(Descriptor& descriptor);
   /// A descriptor was closed: a new file without any writes disappears with the last one.
   void end();
 

@@ -23,12 +23,9 @@ Result<size_t> StagedHandle::write(uint64_t offset, Bytes bytes, const PageCopie
   return bytes.size();
 }
 
-Result<> StagedHandle::flush(const Cancelled& cancelled) { return store(&descriptor_, cancelled); }
-
-/// `descriptor`: null, if what others have written is to be stored, too.
-Result<> StagedHandle::store(StagedFile::Descriptor* descriptor, const Cancelled& cancelled) {
+Result<> StagedHandle::flush(const Cancelled& cancelled) {
   const bool shown = staged_->shown_size().has_value();
-  std::optional<StagedFile::Change> change = staged_->take_change(descriptor);
+  std::optional<StagedFile::Change> change = staged_->take_change(descriptor_);
   if (!change && (!shown || staged_->shown_size())) return {};
   const Ino ino = staged_->ino();
   FailPoints::allocate();
@@ -44,7 +41,7 @@ Result<> StagedHandle::store(StagedFile::Descriptor* descriptor, const Cancelled
 }
 
 Result<> StagedHandle::sync(const Cancelled& cancelled) {
-  CODECFS_TRY(store(nullptr, cancelled));
+  CODECFS_TRY(flush(cancelled));
   MountContext& mount = uses_.mount;
   CODECFS_ASSIGN(const Place place, mount.tree.nodes.at(staged_->ino()));
   if (place.file != FileKind::chunk) return mount.chunks.write_back.commit();

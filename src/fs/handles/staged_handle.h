@@ -34,8 +34,6 @@ class StagedHandle final : public FileHandle {
   bool close() override;
 
  private:
-  Result<> store(StagedFile::Descriptor* descriptor, const Cancelled& cancelled);
-
   const Uses uses_;
   const std::shared_ptr<StagedFile> staged_;
   StagedFile::Descriptor descriptor_;

@@ -9,6 +9,8 @@
 namespace codecfs::fs {
 namespace {
 
+StagedFile::Descriptor descriptor;  // of tests that have one
+
 Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 TEST(StagedFile, ReadersShareTheText) {
@@ -21,7 +23,7 @@ TEST(StagedFile, ReadersShareTheText) {
 TEST(StagedFile, AReaderKeepsTheTextThatItGot) {
   StagedFile file(1, "some text", false, 100);
   const auto before = file.text();
-  ASSERT_TRUE(file.write(0, bytes_of("SOME"), nullptr));
+  ASSERT_TRUE(file.write(0, bytes_of("SOME"), &descriptor));
   EXPECT_EQ(*before, "some text");
   EXPECT_EQ(*file.text(), "SOME text");
   const auto written = file.text();
@@ -33,13 +35,13 @@ TEST(StagedFile, AReaderKeepsTheTextThatItGot) {
 TEST(StagedFile, AWriteWithoutReadersDoesNotCopy) {
   StagedFile file(1, std::string(1000, 'a'), false, 1000);
   const void* const before = file.text()->data();
-  ASSERT_TRUE(file.write(10, bytes_of("b"), nullptr));
+  ASSERT_TRUE(file.write(10, bytes_of("b"), &descriptor));
   EXPECT_EQ(file.text()->data(), before);
 }
 
 TEST(StagedFile, AWriteBeyondTheLimitFails) {
   StagedFile file(1, "", false, 10);
-  const auto written = file.write(8, bytes_of("abc"), nullptr);
+  const auto written = file.write(8, bytes_of("abc"), &descriptor);
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, EFBIG);
   EXPECT_EQ(*file.text(), "");
@@ -48,13 +50,13 @@ TEST(StagedFile, AWriteBeyondTheLimitFails) {
 TEST(StagedFile, AChangeIsTakenOnce) {
   StagedFile file(1, "longer than this", false, 100);
   EXPECT_FALSE(file.shown_size());
-  ASSERT_TRUE(file.write(0, bytes_of("short"), nullptr));
+  ASSERT_TRUE(file.write(0, bytes_of("short"), &descriptor));
   EXPECT_EQ(file.shown_size(), 16);
-  const auto change = file.take_change(nullptr);
+  const auto change = file.take_change(descriptor);
   ASSERT_TRUE(change);
   EXPECT_EQ(*change->text, "shortr than this");
   EXPECT_EQ(change->without_rest, "short");
-  EXPECT_FALSE(file.take_change(nullptr));
+  EXPECT_FALSE(file.take_change(descriptor));
   EXPECT_FALSE(file.shown_size());
 }
 
@@ -62,19 +64,19 @@ TEST(StagedFile, WhetherItIsWrittenWholeIsOfTheLastChange) {
   StagedFile file(1, "a text", false, 100);
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(file.resize(0));
-    ASSERT_TRUE(file.write(0, bytes_of("some"), nullptr));
-    ASSERT_TRUE(file.write(4, bytes_of(" text"), nullptr));
+    ASSERT_TRUE(file.write(0, bytes_of("some"), &descriptor));
+    ASSERT_TRUE(file.write(4, bytes_of(" text"), &descriptor));
     EXPECT_TRUE(file.text_if_written_whole());
-    ASSERT_TRUE(file.take_change(nullptr));
+    ASSERT_TRUE(file.take_change(descriptor));
   }
-  ASSERT_TRUE(file.write(0, bytes_of("over"), nullptr));
+  ASSERT_TRUE(file.write(0, bytes_of("over"), &descriptor));
   EXPECT_FALSE(file.text_if_written_whole()) << "the rest is of another change";
-  EXPECT_EQ(file.take_change(nullptr)->without_rest, "over");
-  ASSERT_TRUE(file.write(0, bytes_of("all of it"), nullptr));
+  EXPECT_EQ(file.take_change(descriptor)->without_rest, "over");
+  ASSERT_TRUE(file.write(0, bytes_of("all of it"), &descriptor));
   EXPECT_TRUE(file.text_if_written_whole());
-  ASSERT_TRUE(file.write(7, bytes_of("IT"), nullptr)) << "again";
+  ASSERT_TRUE(file.write(7, bytes_of("IT"), &descriptor)) << "again";
   EXPECT_TRUE(file.text_if_written_whole());
-  ASSERT_TRUE(file.write(3, bytes_of("-"), nullptr));
+  ASSERT_TRUE(file.write(3, bytes_of("-"), &descriptor));
   EXPECT_FALSE(file.text_if_written_whole());
   ASSERT_TRUE(file.resize(0));
   EXPECT_TRUE(file.text_if_written_whole());
@@ -83,10 +85,10 @@ TEST(StagedFile, WhetherItIsWrittenWholeIsOfTheLastChange) {
 TEST(StagedFiles, AnOpenBeginsWithWhatTheSourceHas) {
   StagedFiles files;
   const auto closed = files.open(1, "old", false);  // is not released yet
-  ASSERT_TRUE(closed->write(0, bytes_of("written"), nullptr));
+  ASSERT_TRUE(closed->write(0, bytes_of("written"), &descriptor));
   EXPECT_EQ(*files.open(1, "old", false)->text(), "written") << "is not applied";
   {
-    const auto change = closed->take_change(nullptr);
+    const auto change = closed->take_change(descriptor);
     ASSERT_TRUE(change);
     EXPECT_EQ(*files.open(1, "old", false)->text(), "written") << "is being applied";
   }
@@ -96,7 +98,7 @@ TEST(StagedFiles, AnOpenBeginsWithWhatTheSourceHas) {
 TEST(StagedFile, ANewFileWithoutWritesIsShownUntilItIsClosed) {
   StagedFile file(1, "", true, 100);
   EXPECT_EQ(file.shown_size(), 0);
-  EXPECT_FALSE(file.take_change(nullptr));
+  EXPECT_FALSE(file.take_change(descriptor));
   EXPECT_EQ(file.shown_size(), 0);
   file.end();
   EXPECT_FALSE(file.shown_size());
@@ -107,19 +109,18 @@ TEST(StagedFile, WhatOthersWriteIsLeftToThem) {
   StagedFile::Descriptor own;
   StagedFile::Descriptor other;
   ASSERT_TRUE(file.write(0, bytes_of("a part"), &own));
-  EXPECT_FALSE(file.take_change(&other));
+  EXPECT_FALSE(file.take_change(other));
   EXPECT_EQ(file.shown_size(), 6);
   {
-    const auto change = file.take_change(&own);
+    const auto change = file.take_change(own);
     ASSERT_TRUE(change);
     EXPECT_EQ(*change->text, "a part");
   }
   ASSERT_TRUE(file.write(0, bytes_of("a page"), nullptr));
-  EXPECT_TRUE(file.take_change(&other)) << "a page of a mapping is written through any descriptor";
+  EXPECT_TRUE(file.take_change(other)) << "a page of a mapping is written through any descriptor";
   ASSERT_TRUE(file.write(0, bytes_of("a part"), &own));
-  EXPECT_FALSE(file.take_change(&other)) << "there was a mapping before";
-  EXPECT_TRUE(file.take_change(nullptr)) << "fsync stores what all have written";
-  EXPECT_FALSE(file.take_change(&own));
+  EXPECT_FALSE(file.take_change(other)) << "there was a mapping before";
+  EXPECT_TRUE(file.take_change(own));
 }
 
 TEST(StagedFile, ANewFileIsShownUntilItsLastDescriptorIsClosed) {
@@ -145,11 +146,11 @@ TEST(StagedFiles, DescriptorsShareOneFile) {
 TEST(StagedFile, AChangeIsNotLostWhenMemoryRunsOut) {
   StagedFile file(1, std::string(200, 'r'), false, 1000);
   const std::string text(100, 't');
-  ASSERT_TRUE(file.write(0, bytes_of(text), nullptr));
+  ASSERT_TRUE(file.write(0, bytes_of(text), &descriptor));
   bool is_taken = false;
   step_through_allocations(
       [&]() -> Result<> {
-        const auto change = file.take_change(nullptr);
+        const auto change = file.take_change(descriptor);
         is_taken = change.has_value();
         EXPECT_TRUE(is_taken);
         return {};
@@ -159,11 +160,11 @@ TEST(StagedFile, AChangeIsNotLostWhenMemoryRunsOut) {
           EXPECT_EQ(file.shown_size(), 200) << "it is still to be applied";
         }
         if (done) {
-          ASSERT_TRUE(file.write(0, bytes_of(text), nullptr));
+          ASSERT_TRUE(file.write(0, bytes_of(text), &descriptor));
         }
       });
   EXPECT_TRUE(is_taken);
-  EXPECT_TRUE(file.take_change(nullptr));
+  EXPECT_TRUE(file.take_change(descriptor));
   file.begin("what the source has", false);
   EXPECT_EQ(*file.text(), "what the source has") << "nothing is being applied";
 }
