@@ -118,15 +118,23 @@ _codecfs_split() {
   [[ $has || $word ]] && _codecfs_line+=("$word")
 }
 
+# Whether the word behind this one is its value.
+_codecfs_takes_value() {
+  case $1 in
+    -o | -O | --options | -F | --filter | --html | --format | --libver | --skip | --output | --url | --check | --parameters) ;;
+    *) return 1 ;;
+  esac
+}
+
 # The source in the line $1: its first word that names a file or directory, and is no option, or the value of one.
 _codecfs_source() {
   _codecfs_split "$1"
   local word before=
   for word in "${_codecfs_line[@]:1}"; do
-    case $before in
-      -o | -O | --options | -F | --filter | --html | --format | --libver | --skip | --output | --url | --check | --parameters) ;;
-      *) [[ $word != -* && -e $word ]] && printf '%s' "$word" && return ;;
-    esac
+    if ! _codecfs_takes_value "$before" && [[ $word != -* && -e $word ]]; then
+      printf '%s' "$word"
+      return
+    fi
     before=$word
   done
   return 1
@@ -177,10 +185,7 @@ _codecfs_place() {
   _codecfs_split "$1"
   local word before= place=1
   for word in "${_codecfs_line[@]:2}"; do
-    case $before in
-      -o | -O | --options | -F | --filter | --html | --format | --libver | --skip | --output | --url | --check | --parameters) ;;
-      *) [[ $word == -* ]] || ((++place)) ;;
-    esac
+    _codecfs_takes_value "$before" || [[ $word == -* ]] || ((++place))
     before=$word
   done
   return "$place"

@@ -105,7 +105,7 @@ class AdaptedSource final : public WrappedSource {
   const Adaptation adaptation_;
   LruMap<ObjectId, Form> forms_{512, kMaxHeld};
   LruMap<ObjectId, Result<uint64_t>> lengths_{size_t{1} << 16};
-  LruMap<ObjectId, bool> told_{size_t{1} << 16};  // variables that are left out, of which the log tells
+  LruMap<ObjectId, bool> told_{size_t{1} << 16};  // what is left out, of which the log has told
   Mutex naming_;
   std::map<std::string, uint64_t> lengths_of_names_ CODECFS_GUARDED_BY(naming_);  // of dimensions
   Mutex measuring_{LockRank::measuring_strings};  // one variable at a time; held while its chunks are read
@@ -121,7 +121,7 @@ bool AdaptedSource::changed_outside(ObjectId object) {
 bool AdaptedSource::is_shown(const Entry& entry) {
   if (!adaptation_.suits_netcdf) return true;
   if (entry.kind == EntryKind::symlink) return false;  // netCDF-C crashes or loops at some; the target has a name, too
-  const auto is_told = [&](std::string_view why) {
+  const auto shown_unless = [&](std::string_view why) {
     if (!why.empty() && told_.get(entry.object) == nullptr) {
       log::warning("{}: is left out of the view for netCDF-C: it {}", entry.name, why);
       told_.put(entry.object, std::make_shared<const bool>(true));
@@ -129,11 +129,11 @@ bool AdaptedSource::is_shown(const Entry& entry) {
     return why.empty();
   };
   if (entry.kind == EntryKind::group)
-    return is_told(is_netcdf_name(entry.name) ? "" : "has a name that netCDF does not have");
+    return shown_unless(is_netcdf_name(entry.name) ? "" : "has a name that netCDF does not have");
   if (entry.kind != EntryKind::variable) return true;
   const Result<VariablePtr> stored = source().facts(entry.object);
   if (!stored) return true;
-  return is_told(adapted::why_not_netcdf(entry.name, **stored, adaptation_));
+  return shown_unless(adapted::why_not_netcdf(entry.name, **stored, adaptation_));
 }
 
 Result<std::vector<Entry>> AdaptedSource::list(ObjectId group) {

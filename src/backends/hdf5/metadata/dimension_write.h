@@ -5,7 +5,7 @@
 // A one-dimensional variable with the name of its dimension is the scale of that dimension. For a dimension without
 // such a variable, the scale is a hidden dataset ("dimension without variable"). A variable that has the name of a
 // dimension but is not its scale has netCDF's prefix (kNonCoordinate) in its link name, as has a group without
-// variables, which may become one. If a file stores dimension ids (_Netcdf4Dimid), new dimensions get ids too.
+// content, which may become one. If a file stores dimension ids (_Netcdf4Dimid), new dimensions get ids too.
 //
 // plan() and growth() return all foreseeable errors; the other functions fail only with EIO, possibly after a part of
 // the change. All calls under a LibraryLock.
